@@ -1,0 +1,135 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The layers put together, for whoever is in front: commands or Nova.
+
+::
+
+    nova.conf -> declaration --+
+                               +-> plan -> providers
+    sysfs or libvirt -> host --+     +-> problems
+"""
+
+from collections.abc import Sequence
+import dataclasses
+import logging
+import types
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.host import identity
+from nova_vgpu.host import sysfs
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostSource:
+    """Where the host is read from.
+
+    With a libvirt URI, libvirt is asked. sysfs fills libvirt's gaps if its
+    root is given, or if libvirt is on this very machine.
+    """
+
+    libvirt_uri: str | None = None
+    sysfs_root: str | None = None
+
+
+def read_host(source: HostSource) -> values.Host:
+    """The host as it is now.
+
+    :raises HostUnreadable: if it cannot be looked at.
+    """
+    if source.libvirt_uri is None:
+        host = sysfs.read_host(source.sysfs_root or sysfs.DEFAULT_ROOT)
+    else:
+        host = _read_libvirt(source.libvirt_uri, source.sysfs_root)
+    LOG.debug(
+        '%s: %d GPUs, %d faults', source, len(host.gpus), len(host.faults)
+    )
+    return host
+
+
+def get_node_name(source: HostSource) -> str:
+    """What Nova calls the compute node that the source is about."""
+    if source.libvirt_uri is None:
+        return identity.get_node_name()
+    libvirt_nodes = _libvirt_reader()
+    with libvirt_nodes.connect(source.libvirt_uri) as connection:
+        return str(connection.getHostname())
+
+
+def load_declaration(
+    config_files: Sequence[str], config_dirs: Sequence[str]
+) -> tuple[values.Declaration, tuple[values.Problem, ...]]:
+    """What the configuration files declare.
+
+    Without files and directories given, those that nova-compute would read.
+
+    :raises ConfigFileError: if a file cannot be read at all.
+    """
+    # Not at the top: commands that need no configuration start without it.
+    from oslo_config import cfg
+
+    from nova_vgpu.conf import devices
+
+    conf = cfg.ConfigOpts()
+    devices.register_opts(conf)
+    arguments = []
+    for path in config_files:
+        arguments += ['--config-file', path]
+    for path in config_dirs:
+        arguments += ['--config-dir', path]
+    try:
+        conf(arguments, project='nova', prog='nova-compute')
+    except cfg.Error as error:
+        raise exception.ConfigFileError(str(error)) from error
+    except UnicodeDecodeError as error:
+        raise exception.ConfigFileError(
+            f'A configuration file is no text: {error}'
+        ) from error
+    LOG.debug('configuration files: %s', conf.config_file)
+    declaration, problems = devices.read_declaration(conf)
+    if not conf.config_file and not conf.config_dir:
+        problems += (_no_files(),)
+    return declaration, problems
+
+
+def _no_files() -> values.Problem:
+    return values.Problem(
+        values.Severity.WARNING,
+        'no-configuration',
+        'nova.conf',
+        'No configuration file was found where nova-compute looks for them.',
+        'Name one with --config-file.',
+    )
+
+
+def _read_libvirt(uri: str, sysfs_root: str | None) -> values.Host:
+    libvirt_nodes = _libvirt_reader()
+    if sysfs_root is None and libvirt_nodes.is_local(uri):
+        sysfs_root = sysfs.DEFAULT_ROOT
+    with libvirt_nodes.connect(uri) as connection:
+        host: values.Host = libvirt_nodes.read_host(connection, sysfs_root)
+    return host
+
+
+def _libvirt_reader() -> types.ModuleType:
+    """The reader on libvirt, which not every installation has."""
+    try:
+        from nova_vgpu.host import libvirt_nodes
+    except ImportError as error:
+        raise exception.HostUnreadable(
+            'The Python binding of libvirt is not installed: install '
+            "python3-libvirt, or 'nova-vgpu[libvirt]' with pip."
+        ) from error
+    return libvirt_nodes

@@ -1,0 +1,154 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the commands have in common."""
+
+import argparse
+from collections.abc import Iterable
+from collections.abc import Sequence
+import contextlib
+import os
+import shutil
+import typing
+
+from cliff import columns
+from cliff import command
+from cliff import lister
+from cliff import show
+
+from nova_vgpu import application
+from nova_vgpu import exception
+from nova_vgpu import values
+
+# Exit codes: what was asked for could not be answered, or holds errors.
+EXIT_ERRORS = 2
+
+Rows = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
+
+
+class Command(command.Command):
+    """A command that reads the host and perhaps the configuration."""
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        try:
+            return super().run(parsed_args)
+        except exception.NovaVGPUError as error:
+            self.app.LOG.error('%s', error, exc_info=self.options.debug)
+            return EXIT_ERRORS
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        width = _terminal_width()
+        if width is not None and any(
+            action.dest == 'max_width' for action in parser._actions
+        ):
+            parser.set_defaults(max_width=width)
+        return parser
+
+    @property
+    def options(self) -> argparse.Namespace:
+        """The program's options, given before or after the command."""
+        return self.app.options
+
+    @property
+    def source(self) -> application.HostSource:
+        return application.HostSource(
+            self.options.libvirt, self.options.sysfs_root
+        )
+
+    def read_host(self) -> values.Host:
+        """The host; what could not be read is said on standard error."""
+        host = application.read_host(self.source)
+        for fault in host.faults:
+            self.say(f'warning: {fault}')
+        return host
+
+    def make_plan(self, host: values.Host) -> values.Plan:
+        from nova_vgpu.decisions import mapper
+
+        declaration, problems = application.load_declaration(
+            self.options.config_file, self.options.config_dir
+        )
+        return mapper.make_plan(declaration, host, problems)
+
+    def say(self, text: str) -> None:
+        """Something for the reader; standard output is for data."""
+        print(text, file=self.app.stderr)
+
+
+class Lister(Command, lister.Lister):
+    """A command whose answer is a table."""
+
+    #: What a table on a terminal shows unless columns are asked for (-c); the
+    #: formats for machines have all of them. () is all of them for both.
+    table_columns: tuple[str, ...] = ()
+
+    def produce_output(
+        self,
+        parsed_args: argparse.Namespace,
+        column_names: Sequence[str],
+        data: Iterable[typing.Any],
+    ) -> int:
+        if parsed_args.formatter == 'table' and not parsed_args.columns:
+            parsed_args.columns = list(self.table_columns)
+        return super().produce_output(parsed_args, column_names, data)
+
+
+class ShowOne(Command, show.ShowOne):
+    """A command whose answer is one thing."""
+
+
+class Words(columns.FormattableColumn[tuple[str, ...]]):
+    """Several words: one below the other for people, a list for machines."""
+
+    def human_readable(self) -> str:
+        return '\n'.join(self._value)
+
+    def machine_readable(self) -> typing.Any:
+        return list(self._value)
+
+
+def add_gpu_filter(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--gpu',
+        metavar='ADDRESS',
+        help='Only this GPU, by its PCI address in any spelling.',
+    )
+
+
+def select_gpus(
+    host: values.Host, wanted: str | None
+) -> Iterable[values.PhysicalGPU]:
+    """All GPUs, or the one that was asked for.
+
+    :raises NoSuchDevice: if it is not there.
+    """
+    if wanted is None:
+        return host.gpus
+    names = {wanted}
+    # What is no address may be the node device name.
+    with contextlib.suppress(values.MalformedAddress):
+        names.add(values.PciAddress.parse(wanted).node_device_name)
+    found = [gpu for gpu in host.gpus if gpu.name in names]
+    if not found:
+        there = ', '.join(str(gpu) for gpu in host.gpus) or 'none'
+        raise exception.NoSuchDevice(
+            f'There is no GPU {wanted} on this host. GPUs: {there}.'
+        )
+    return found
+
+
+def _terminal_width() -> int | None:
+    """The width that tables have to fit; None if nobody looks."""
+    if os.environ.get('COLUMNS', '').isdigit() or os.isatty(1):
+        return shutil.get_terminal_size().columns
+    return None

@@ -1,0 +1,97 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu gpu``: the GPUs of the host."""
+
+import argparse
+import typing
+
+from nova_vgpu import values
+from nova_vgpu.cmd import base
+from nova_vgpu.decisions import readiness
+from nova_vgpu.knowledge import capabilities
+
+
+class ListGPUs(base.Lister):
+    """List the GPUs of this host, ready for vGPUs or not.
+
+    Every display controller, 3D controller and processing accelerator of
+    NVIDIA, Intel and AMD is shown, with a driver or without. "State" says what
+    keeps a GPU from making vGPUs; "gpu show" has the cure.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        rows = [
+            (
+                str(gpu),
+                capabilities.model_of(gpu) or '-',
+                gpu.driver or '-',
+                gpu.framework.value if gpu.framework else '-',
+                _vfs(gpu),
+                len(gpu.types),
+                len(gpu.all_vgpus),
+                _state(gpu),
+            )
+            for gpu in self.read_host().gpus
+        ]
+        return (
+            'GPU',
+            'Model',
+            'Driver',
+            'Framework',
+            'VFs',
+            'Types',
+            'vGPUs',
+            'State',
+        ), rows
+
+
+class ShowGPU(base.ShowOne):
+    """Show one GPU: what it is, how it makes vGPUs, and what is missing."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'gpu', metavar='GPU', help='PCI address, in any spelling.'
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], tuple[typing.Any, ...]]:
+        (gpu,) = base.select_gpus(self.read_host(), parsed_args.gpu)
+        vendor = capabilities.vendor_of(gpu)
+        obstacle = readiness.find_obstacle(gpu)
+        fields = {
+            'gpu': str(gpu),
+            'node device': gpu.name,
+            'vendor': vendor.name if vendor else '-',
+            'model': capabilities.model_of(gpu) or '-',
+            'PCI ids': str(gpu.ids) if gpu.ids else '-',
+            'driver': gpu.driver or '-',
+            'framework': gpu.framework.value if gpu.framework else '-',
+            'VFs': _vfs(gpu),
+            'types': len(gpu.types),
+            'vGPUs': len(gpu.all_vgpus),
+            'state': obstacle.finding if obstacle else 'ready',
+            'cure': obstacle.cure if obstacle else '-',
+        }
+        return tuple(fields), tuple(fields.values())
+
+
+def _vfs(gpu: values.PhysicalGPU) -> str:
+    return f'{len(gpu.vfs)}/{gpu.sriov.total}' if gpu.sriov else '-'
+
+
+def _state(gpu: values.PhysicalGPU) -> str:
+    obstacle = readiness.find_obstacle(gpu)
+    return obstacle.code if obstacle else 'ready'

@@ -1,0 +1,148 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu``: the program."""
+
+import argparse
+from importlib import metadata
+import logging
+import sys
+import typing
+
+from cliff import app
+from cliff import command
+from cliff import commandmanager
+
+_DESCRIPTION = """\
+Declare which vGPU type each physical GPU serves, and see what that means.
+
+  nova-vgpu gpu list      which GPUs are there, and are they ready?
+  nova-vgpu type list     which vGPU types do they offer?
+  nova-vgpu check         is nova.conf right for this host?
+  nova-vgpu plan          which GPU serves what, and what will Placement hold?
+
+Nothing here changes the host.
+"""
+
+
+class NovaVGPU(app.App):
+    """The program: global options, and what they lead to."""
+
+    NAME = 'nova-vgpu'
+    LOG = logging.getLogger('nova_vgpu.cmd')
+
+    def __init__(
+        self,
+        stdout: typing.TextIO | None = None,
+        stderr: typing.TextIO | None = None,
+    ) -> None:
+        super().__init__(
+            description=_DESCRIPTION,
+            version=metadata.version('nova-vgpu'),
+            command_manager=commandmanager.CommandManager('nova_vgpu.cli'),
+            deferred_help=True,
+            stdout=stdout,
+            stderr=stderr,
+        )
+
+    def build_option_parser(
+        self,
+        description: str | None,
+        version: str | None,
+        argparse_kwargs: dict[str, typing.Any] | None = None,
+    ) -> argparse.ArgumentParser:
+        parser = argparse.ArgumentParser(
+            prog=self.NAME,
+            description=description,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            add_help=False,
+            allow_abbrev=False,
+        )
+        parser.add_argument(
+            '-h',
+            '--help',
+            dest='deferred_help',
+            action='store_true',
+            help='Show this help, or that of the command, and exit.',
+        )
+        parser.add_argument(
+            '--version', action='version', version=f'{self.NAME} {version}'
+        )
+        parser.add_argument(
+            '--config-file',
+            metavar='PATH',
+            action='append',
+            default=[],
+            help='Configuration file to read; may be repeated. Default: the '
+            'files that nova-compute reads.',
+        )
+        parser.add_argument(
+            '--config-dir',
+            metavar='DIR',
+            action='append',
+            default=[],
+            help='Directory whose *.conf files are read after the files; may '
+            'be repeated.',
+        )
+        parser.add_argument(
+            '--libvirt',
+            metavar='URI',
+            help='Ask libvirt about the host (qemu:///system) instead of '
+            'reading sysfs alone.',
+        )
+        parser.add_argument(
+            '--sysfs-root',
+            metavar='DIR',
+            help='Where sysfs is. Default: /sys.',
+        )
+        parser.add_argument(
+            '--debug',
+            action='store_true',
+            help='Log what is done to standard error, and show tracebacks.',
+        )
+        return parser
+
+    def configure_logging(self) -> None:
+        """Errors to standard error; the log only with ``--debug``."""
+        self.LOG.handlers.clear()
+        self.LOG.propagate = False
+        handler = logging.StreamHandler(self.stderr)
+        handler.setFormatter(logging.Formatter(f'{self.NAME}: %(message)s'))
+        self.LOG.addHandler(handler)
+        root = logging.getLogger()
+        if self.options.debug:
+            _set_up_log()
+        elif not root.handlers:
+            # Libraries' warnings are for services with a log.
+            root.addHandler(logging.NullHandler())
+
+    def initialize_app(self, argv: list[str]) -> None:
+        if not argv:  # no command: help, instead of cliff's interactive mode
+            self.options.deferred_help = True
+
+    def prepare_to_run_command(self, cmd: command.Command) -> None:
+        self.LOG.debug('running %s', cmd.cmd_name)
+
+
+def _set_up_log() -> None:
+    from oslo_config import cfg
+    from oslo_log import log
+
+    conf = cfg.ConfigOpts()
+    log.register_options(conf)
+    conf([], project='nova-vgpu', default_config_files=[])
+    conf.set_override('debug', True)
+    log.setup(conf, 'nova-vgpu')
+
+
+def main(argv: list[str] | None = None) -> int:
+    return NovaVGPU().run(sys.argv[1:] if argv is None else argv)

@@ -1,0 +1,107 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu plan``: what the configuration means here."""
+
+import argparse
+import typing
+
+from nova_vgpu import application
+from nova_vgpu import values
+from nova_vgpu.cmd import base
+from nova_vgpu.decisions import providers
+from nova_vgpu.knowledge import capabilities
+
+
+class ShowPlan(base.Lister):
+    """Show which GPU serves which type, why, and what Placement would hold.
+
+    Every GPU of the host has its row. "Total" is what the GPU can really
+    serve, bounded as "Bound by" says. A GPU with a dash for its provider has
+    no inventory; the reason is in "Why" or among the problems, which go to
+    standard error. Traits are shown with -c, or in the formats for machines:
+
+      nova-vgpu plan -c GPU -c Traits
+      nova-vgpu plan -f json
+    """
+
+    table_columns = ('GPU', 'Type', 'Why', 'Total', 'Bound by', 'Provider')
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--node',
+            metavar='NAME',
+            help="The compute node's provider in Placement. Default: this "
+            "host's name, as libvirt has it.",
+        )
+        return parser
+
+    _problems: tuple[values.Problem, ...] = ()
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        result = super().run(parsed_args)
+        for problem in self._problems:
+            self.say(f'{problem.severity.value}: {problem}')
+        if any(p.severity is values.Severity.FATAL for p in self._problems):
+            self.say('nova-compute would not start with this configuration.')
+            return base.EXIT_ERRORS
+        return result
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        plan = self.make_plan(application.read_host(self.source))
+        self._problems = plan.problems
+        node = parsed_args.node or application.get_node_name(self.source)
+        rows = [
+            *(_assigned_row(found, node) for found in plan.assignments),
+            *(_left_alone_row(left) for left in plan.left_alone),
+        ]
+        return (
+            'GPU',
+            'Type',
+            'Why',
+            'Class',
+            'Total',
+            'Bound by',
+            'Provider',
+            'Type ID',
+            'Traits',
+        ), sorted(rows, key=lambda row: str(row[0]))
+
+
+def _assigned_row(
+    assigned: values.Assignment, node: str
+) -> tuple[typing.Any, ...]:
+    vgpu_type, declared = assigned.type, assigned.declared
+    called = capabilities.short_name(vgpu_type) if vgpu_type else declared.name
+    type_id = vgpu_type.id if vgpu_type else '-'
+    if assigned.reason is values.Reason.LISTED:
+        why = f'listed in [{declared.group}]'
+    else:
+        why = 'not listed: first type'
+    head = (str(assigned.gpu), called, why, declared.resource_class)
+    provider = providers.make_provider(assigned, node)
+    if provider is None or assigned.capacity is None:
+        return (*head, 0, '-', '-', type_id, base.Words(()))
+    return (
+        *head,
+        provider.total,
+        assigned.capacity.bound,
+        provider.name,
+        type_id,
+        base.Words(provider.traits),
+    )
+
+
+def _left_alone_row(left: values.LeftAlone) -> tuple[typing.Any, ...]:
+    why = f'left alone: {left.why}'
+    return (str(left.gpu), '-', why, '-', 0, '-', '-', '-', base.Words(()))

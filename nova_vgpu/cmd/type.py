@@ -1,0 +1,71 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu type``: what the GPUs offer."""
+
+import argparse
+import typing
+
+from nova_vgpu import values
+from nova_vgpu.cmd import base
+from nova_vgpu.decisions import capacity
+from nova_vgpu.decisions import resolution
+from nova_vgpu.knowledge import capabilities
+
+
+class ListTypes(base.Lister):
+    """List the vGPU types that each GPU offers.
+
+    "Free" is how many more of the type fit right now; vGPUs of another size on
+    the same GPU bring it to 0. "Maximum" is per GPU. Write the id or the name
+    into [devices]enabled_vgpu_types; names survive driver upgrades.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_gpu_filter(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        host = self.read_host()
+        names = resolution.list_type_names(host)
+        rows = [
+            _row(gpu, vgpu_type)
+            for gpu in base.select_gpus(host, parsed_args.gpu)
+            for vgpu_type in resolution.list_types(gpu, names)
+        ]
+        return (
+            'GPU',
+            'ID',
+            'Name',
+            'Free',
+            'Existing',
+            'Maximum',
+            'MiB',
+        ), rows
+
+
+def _row(
+    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
+) -> tuple[typing.Any, ...]:
+    functions = frozenset((gpu.name, *(vf.name for vf in gpu.vfs)))
+    counted = capacity.plan_capacity(gpu, vgpu_type, functions, None)
+    facts = capabilities.facts_of(gpu, vgpu_type)
+    return (
+        str(gpu),
+        vgpu_type.id,
+        vgpu_type.name or '-',
+        max(counted.total - counted.existing, 0),
+        counted.existing,
+        facts.max_instances,
+        facts.framebuffer_mib,
+    )

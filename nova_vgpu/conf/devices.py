@@ -1,0 +1,286 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``[devices]`` and the ``[vgpu_<type>]`` groups.
+
+The groups of the types are dynamic: which there are follows from the list of
+enabled types, so they are registered once the files were parsed.
+
+Nova's present names (``enabled_mdev_types``, ``[mdev_<type>]``,
+``mdev_class``) are aliases. In a file they are found as deprecated names of
+our options. On a configuration object that Nova uses too they are options of
+Nova's own, perhaps with values that are in no file, so there they are asked
+for, and ours carry no alias: Nova would call our name deprecated and we would
+call Nova's deprecated, in the same log.
+"""
+
+from collections.abc import Iterable
+import typing
+
+from oslo_config import cfg
+from oslo_config import types
+
+from nova_vgpu import values
+
+DEVICES_GROUP = cfg.OptGroup('devices', title='Physical and virtual devices')
+GROUP_PREFIX = 'vgpu_'
+NOVA_GROUP_PREFIX = 'mdev_'
+
+_RESOURCE_CLASS = r'^(VGPU|CUSTOM_[A-Z0-9_]+)$'
+
+Alias = tuple[str, str | None]
+
+
+def device_options(with_aliases: bool = True) -> list[cfg.Opt]:
+    """The options of ``[devices]``."""
+    return [
+        cfg.ListOpt(
+            'enabled_vgpu_types',
+            default=[],
+            deprecated_opts=_deprecated(
+                [('enabled_mdev_types', None)] if with_aliases else []
+            ),
+            help="""
+The vGPU types that this host serves, one per physical GPU.
+
+A type is given by its id (``nvidia-558``), by the vendor's name for it
+(``NVIDIA A40-2Q``) or by the short form of that (``A40-2Q``). Ids change with
+the driver's release, names do not. ``nova-vgpu type list`` prints both.
+
+Which GPU serves which type is said in a section ``[vgpu_<type>]`` for each
+type, where ``<type>`` is written as it is here. A GPU that no section lists
+serves the first type (see ``unlisted_gpus``).
+
+``enabled_mdev_types``, Nova's name for this option, is read too.
+
+Related options:
+
+* ``[devices]unlisted_gpus``
+* ``[vgpu_<type>]device_addresses``
+""",
+        ),
+        cfg.StrOpt(
+            'unlisted_gpus',
+            default=values.UnlistedGPUs.FIRST_TYPE.value,
+            choices=[
+                (
+                    values.UnlistedGPUs.FIRST_TYPE.value,
+                    'It serves the first type of ``enabled_vgpu_types``.',
+                ),
+                (
+                    values.UnlistedGPUs.IGNORE.value,
+                    'It is left alone.',
+                ),
+            ],
+            help="""
+What becomes of a GPU that no ``[vgpu_<type>]device_addresses`` lists.
+
+Related options:
+
+* ``[devices]enabled_vgpu_types``
+* ``[vgpu_<type>]device_addresses``
+""",
+        ),
+    ]
+
+
+def type_options(type_name: str, with_aliases: bool = True) -> list[cfg.Opt]:
+    """The options of one ``[vgpu_<type>]``."""
+    nova_group = f'{NOVA_GROUP_PREFIX}{type_name}'
+
+    def aliases(*names: Alias) -> list[cfg.DeprecatedOpt]:
+        return _deprecated(names if with_aliases else ())
+
+    return [
+        cfg.ListOpt(
+            'device_addresses',
+            default=[],
+            deprecated_opts=aliases(('device_addresses', nova_group)),
+            help="""
+PCI addresses of the physical GPUs that serve this type.
+
+``0000:84:00.0``, ``84:00.0`` and ``00000000:84:00.0`` are the same, in upper
+or lower case. The address of a virtual function stands for that function of
+its GPU: if only some of a GPU's functions are listed, only those are used. A
+GPU may be listed under one type only.
+""",
+        ),
+        cfg.StrOpt(
+            'resource_class',
+            regex=_RESOURCE_CLASS,
+            max_length=255,
+            deprecated_opts=aliases(
+                ('mdev_class', f'{GROUP_PREFIX}{type_name}'),
+                ('resource_class', nova_group),
+                ('mdev_class', nova_group),
+            ),
+            help="""
+Resource class of the inventory: ``VGPU`` (the default) or a ``CUSTOM_`` one.
+
+``mdev_class``, Nova's name for this option, is read too.
+""",
+        ),
+        cfg.IntOpt(
+            'max_instances',
+            min=1,
+            deprecated_opts=aliases(('max_instances', nova_group)),
+            help="""
+The most vGPUs of this type on one physical GPU.
+
+It lowers what the hardware allows and never raises it. Unset, the type's own
+maximum and the number of virtual functions are the only bounds.
+""",
+        ),
+        cfg.ListOpt(
+            'traits',
+            default=[],
+            item_type=types.String(),
+            deprecated_opts=aliases(('traits', nova_group)),
+            help="""
+Traits that every provider of this type carries beside those that follow from
+the GPU and the type: ``CUSTOM_`` ones or standard ones.
+""",
+        ),
+    ]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register ``[devices]``; to be called before the files are parsed."""
+    conf.register_group(DEVICES_GROUP)
+    registered = conf[DEVICES_GROUP.name]
+    shared_with_nova = 'enabled_mdev_types' in registered
+    for option in device_options(with_aliases=not shared_with_nova):
+        if option.dest not in registered:
+            conf.register_opt(option, group=DEVICES_GROUP)
+
+
+def _register_type(conf: cfg.ConfigOpts, name: str) -> None:
+    """Register the group of one enabled type; the files must be parsed."""
+    shared_with_nova = 'enabled_mdev_types' in conf[DEVICES_GROUP.name]
+    group = f'{GROUP_PREFIX}{name}'
+    conf.register_group(cfg.OptGroup(group))
+    for option in type_options(name, with_aliases=not shared_with_nova):
+        if option.dest not in conf[group]:
+            conf.register_opt(option, group=group)
+
+
+def read_declaration(
+    conf: cfg.ConfigOpts,
+) -> tuple[values.Declaration, tuple[values.Problem, ...]]:
+    """What the configuration declares, and every value that makes no sense.
+
+    An option whose value is refused counts as not set.
+    """
+    register_opts(conf)
+    problems: list[values.Problem] = []
+    sections = tuple(
+        section
+        for section in conf.list_all_sections()
+        if section.lower().startswith((GROUP_PREFIX, NOVA_GROUP_PREFIX))
+    )
+    names, types_option = _read_enabled_types(conf, problems)
+    for name in names:
+        _register_type(conf, name)
+    unlisted = _read(conf, 'devices', 'unlisted_gpus', problems)
+    declaration = values.Declaration(
+        types=tuple(
+            _read_type(conf, name, sections, problems) for name in names
+        ),
+        unlisted=values.UnlistedGPUs(
+            unlisted or values.UnlistedGPUs.FIRST_TYPE.value
+        ),
+        sections=sections,
+        types_option=f'[devices]{types_option}',
+    )
+    return declaration, tuple(problems)
+
+
+def _read_type(
+    conf: cfg.ConfigOpts,
+    name: str,
+    sections: tuple[str, ...],
+    problems: list[values.Problem],
+) -> values.DeclaredType:
+    ours = f'{GROUP_PREFIX}{name}'
+    novas = f'{NOVA_GROUP_PREFIX}{name}'
+    written = {section.lower() for section in sections}
+    only_novas = novas.lower() in written and ours.lower() not in written
+    shown = novas if only_novas else ours
+
+    def read(option: str, novas_option: str) -> typing.Any:
+        value = _read(conf, ours, option, problems, shown)
+        if value or novas not in conf or novas_option not in conf[novas]:
+            return value
+        return _read(conf, novas, novas_option, problems)
+
+    return values.DeclaredType(
+        name=name,
+        group=shown,
+        device_addresses=tuple(
+            read('device_addresses', 'device_addresses') or ()
+        ),
+        resource_class=read('resource_class', 'mdev_class') or 'VGPU',
+        max_instances=read('max_instances', 'max_instances'),
+        traits=tuple(read('traits', 'traits') or ()),
+    )
+
+
+def _read_enabled_types(
+    conf: cfg.ConfigOpts, problems: list[values.Problem]
+) -> tuple[tuple[str, ...], str]:
+    """The enabled types, each once, and the option that they were found in.
+
+    Sections know no upper and lower case, so neither do types; an empty entry
+    (a comma too many) is none.
+    """
+    option = 'enabled_vgpu_types'
+    found = _read(conf, 'devices', option, problems)
+    if not found and 'enabled_mdev_types' in conf['devices']:
+        option = 'enabled_mdev_types'
+        found = _read(conf, 'devices', option, problems)
+    by_case: dict[str, str] = {}
+    for name in found or ():
+        if name:
+            by_case.setdefault(name.casefold(), name)
+    return tuple(by_case.values()), option
+
+
+def _read(
+    conf: cfg.ConfigOpts,
+    group: str,
+    option: str,
+    problems: list[values.Problem],
+    shown_group: str | None = None,
+) -> typing.Any:
+    """An option's value, or None and a problem if it was refused."""
+    try:
+        return conf[group][option]
+    except ValueError as error:  # what oslo.config raises for a bad value
+        name = f'[{shown_group or group}]{option}'
+        # "Value for option … from LocationInfo(…) is not valid: the reason"
+        reason = str(error).rpartition('is not valid: ')[2].rstrip('.')
+        problems.append(
+            values.Problem(
+                values.Severity.FATAL,
+                'bad-value',
+                name,
+                f'{name} is refused: {reason}.',
+                'Correct the value; "nova-vgpu check" tells when it is right.',
+            )
+        )
+        return None
+
+
+def _deprecated(
+    names: Iterable[Alias],
+) -> list[cfg.DeprecatedOpt]:
+    return [cfg.DeprecatedOpt(name, group=group) for name, group in names]

@@ -1,0 +1,97 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""How many vGPUs of its type a GPU can really serve.
+
+::
+
+    total = min(existing of the type + room on its functions,
+                the type's maximum per GPU, max_instances)
+
+A function's own answer is not enough: each of 48 VFs says that it would take
+one, also where the GPU takes 32.
+"""
+
+from collections.abc import Iterator
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+
+
+def plan_capacity(
+    gpu: values.PhysicalGPU,
+    vgpu_type: values.VGPUType,
+    functions: frozenset[str],
+    max_instances: int | None,
+) -> values.Capacity:
+    """The capacity of a GPU for a type, with what bounds it.
+
+    :param functions: the functions of the GPU that may hold vGPUs.
+    """
+    existing = sum(
+        vgpu.type_id == vgpu_type.id and vgpu.function in functions
+        for vgpu in gpu.all_vgpus
+    )
+    room = sum(
+        offer.available
+        for function, offer in _offers(gpu)
+        if offer.type.id == vgpu_type.id and function in functions
+    )
+    maximum = capabilities.facts_of(gpu, vgpu_type).max_instances
+    bounds = [(existing + room, _functions_bound(gpu))]
+    if maximum is not None:
+        others = _others_in_units(gpu, vgpu_type, functions)
+        bounds.append((max(maximum - others, 0), 'type maximum'))
+    if max_instances is not None:
+        bounds.append((max_instances, 'max_instances'))
+    total, bound = min(bounds, key=lambda item: item[0])
+    return values.Capacity(total, existing, room, bound)
+
+
+def _offers(
+    gpu: values.PhysicalGPU,
+) -> Iterator[tuple[str, values.Offer]]:
+    yield from ((gpu.name, offer) for offer in gpu.offers)
+    for vf in gpu.vfs:
+        yield from ((vf.name, offer) for offer in vf.offers)
+
+
+def _functions_bound(gpu: values.PhysicalGPU) -> str:
+    return 'VFs' if gpu.vfs else 'driver'
+
+
+def _others_in_units(
+    gpu: values.PhysicalGPU,
+    vgpu_type: values.VGPUType,
+    functions: frozenset[str],
+) -> int:
+    """How many vGPUs of the type the GPU's other vGPUs take the place of.
+
+    Others are those of another type, or on functions that do not count here.
+
+    By frame buffer where both sizes are known (4C beside 4Q takes one place,
+    8Q beside 4Q two), one each where not.
+    """
+    by_id = {t.id: t for t in gpu.types}
+    own = capabilities.facts_of(gpu, vgpu_type).framebuffer_mib
+    units = 0
+    for vgpu in gpu.all_vgpus:
+        if vgpu.type_id == vgpu_type.id and vgpu.function in functions:
+            continue
+        other = by_id.get(vgpu.type_id)
+        size = (
+            capabilities.facts_of(gpu, other).framebuffer_mib
+            if other
+            else None
+        )
+        units += max(-(-size // own), 1) if size and own else 1
+    return units

@@ -1,0 +1,200 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which GPU each address of the configuration stands for.
+
+Addresses may be those of GPUs or of their virtual functions, also of functions
+that are not enabled at the moment: the hardware not being ready is not the
+operator's mistake. Everything else is.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+import dataclasses
+import difflib
+
+from nova_vgpu import values
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """An address of the configuration, and the GPU that it means.
+
+    ``function`` is the node device name of the VF that was written, or None
+    for the GPU as a whole.
+    """
+
+    declared: values.DeclaredType
+    written: str
+    gpu: values.PhysicalGPU
+    function: str | None = None
+
+
+def find_claims(
+    types: Iterable[values.DeclaredType], host: values.Host
+) -> tuple[tuple[Claim, ...], tuple[values.Problem, ...]]:
+    """Every claim, and a problem for every address that makes none."""
+    index = _Index(host)
+    claims: list[Claim] = []
+    problems: list[values.Problem] = []
+    for declared in types:
+        for written in declared.device_addresses:
+            found = index.find(declared, written)
+            if isinstance(found, Claim):
+                claims.append(found)
+                problems.extend(_vf_problem(found))
+            else:
+                problems.append(found)
+    return tuple(claims), tuple(problems)
+
+
+def find_conflicts(claims: Iterable[Claim]) -> Iterator[values.Problem]:
+    """A problem for every GPU that is under more than one type."""
+    by_gpu: dict[str, list[Claim]] = {}
+    for claim in claims:
+        by_gpu.setdefault(claim.gpu.name, []).append(claim)
+    for of_gpu in by_gpu.values():
+        if len({claim.declared.name for claim in of_gpu}) < 2:
+            continue
+        gpu = of_gpu[0].gpu
+        written = '; '.join(
+            f'{claim.declared.option("device_addresses")} has {claim.written}'
+            for claim in of_gpu
+        )
+        yield values.Problem(
+            values.Severity.FATAL,
+            'gpu-under-two-types',
+            str(gpu),
+            f'GPU {gpu} is under more than one type: {written}.',
+            'A physical GPU serves one type: keep its address, and those of '
+            'its virtual functions, under one of them.',
+        )
+
+
+class _Index:
+    """The host's functions by address."""
+
+    def __init__(self, host: values.Host) -> None:
+        self._host = host
+        self._by_name = {gpu.name: gpu for gpu in host.gpus}
+        self._gpus: dict[values.PciAddress, values.PhysicalGPU] = {}
+        self._vfs: dict[values.PciAddress, values.PhysicalGPU] = {}
+        for gpu in host.gpus:
+            if gpu.address is None:
+                continue
+            self._gpus[gpu.address] = gpu
+            self._vfs.update((vf.address, gpu) for vf in gpu.vfs)
+            for address in (
+                gpu.sriov.addresses(gpu.address) if gpu.sriov else ()
+            ):
+                self._vfs.setdefault(address, gpu)
+
+    def find(
+        self, declared: values.DeclaredType, written: str
+    ) -> Claim | values.Problem:
+        parent = self._by_name.get(written)
+        if parent is not None and parent.address is None:
+            return Claim(declared, written, parent)
+        try:
+            address = values.PciAddress.parse(written)
+        except values.MalformedAddress:
+            return self._malformed(declared, written)
+        if address in self._gpus:
+            return Claim(declared, written, self._gpus[address])
+        device = address.node_device_name
+        if any(fault.device == device for fault in self._host.faults):
+            return _unreadable(declared, written)
+        if address in self._host.other_functions:
+            return self._not_a_gpu(declared, written)
+        if address in self._vfs:
+            return Claim(declared, written, self._vfs[address], device)
+        return self._absent(declared, written, address)
+
+    def _malformed(
+        self, declared: values.DeclaredType, written: str
+    ) -> values.Problem:
+        meant = [gpu for gpu in self._host.gpus if gpu.name == written]
+        hint = f'Write it as {meant[0]}.' if meant else self._nearest(written)
+        return _fatal(
+            declared,
+            'malformed-address',
+            f'{written!r} is no PCI address',
+            hint,
+        )
+
+    def _not_a_gpu(
+        self, declared: values.DeclaredType, written: str
+    ) -> values.Problem:
+        return _fatal(
+            declared,
+            'not-a-gpu',
+            f'{written} is on this host, but it is no GPU',
+            self._nearest(written),
+        )
+
+    def _absent(
+        self,
+        declared: values.DeclaredType,
+        written: str,
+        address: values.PciAddress,
+    ) -> values.Problem:
+        return _fatal(
+            declared,
+            'not-on-host',
+            f'there is no {written} on this host',
+            self._nearest(str(address)),
+        )
+
+    def _nearest(self, text: str) -> str:
+        """The cure: what the operator may have meant, and what there is."""
+        there = [str(gpu) for gpu in self._host.gpus]
+        if not there:
+            return 'This host has no GPUs.'
+        close = difflib.get_close_matches(text.lower(), there, n=1, cutoff=0.7)
+        meant = f'Did you mean {close[0]}? ' if close else ''
+        return f'{meant}The GPUs of this host: {", ".join(there)}.'
+
+
+def _fatal(
+    declared: values.DeclaredType, code: str, finding: str, cure: str
+) -> values.Problem:
+    option = declared.option('device_addresses')
+    return values.Problem(
+        values.Severity.FATAL, code, option, f'{option}: {finding}.', cure
+    )
+
+
+def _unreadable(declared: values.DeclaredType, written: str) -> values.Problem:
+    option = declared.option('device_addresses')
+    return values.Problem(
+        values.Severity.ERROR,
+        'listed-but-unreadable',
+        option,
+        f'{option}: {written} is on this host but could not be read.',
+        'See the problem about the device itself.',
+    )
+
+
+def _vf_problem(claim: Claim) -> Iterator[values.Problem]:
+    """A listed VF that is not enabled; said once per address."""
+    enabled = {vf.name for vf in claim.gpu.vfs}
+    if claim.function is None or claim.function in enabled:
+        return
+    option = claim.declared.option('device_addresses')
+    yield values.Problem(
+        values.Severity.ERROR,
+        'vf-not-enabled',
+        str(claim.gpu),
+        f'{option}: {claim.written} is a virtual function of GPU {claim.gpu} '
+        'that is not enabled.',
+        "Enable the GPU's virtual functions, or list the GPU itself.",
+    )

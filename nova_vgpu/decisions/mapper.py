@@ -1,0 +1,159 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The mapper: from the declaration and the host to the plan.
+
+One pass finds every assignment and every problem. A problem of severity FATAL
+is the operator's mistake and keeps Nova from starting
+(:func:`require_valid`); an ERROR concerns one GPU, which then has no
+inventory, and leaves the others alone.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.decisions import assignment
+from nova_vgpu.decisions import claims
+from nova_vgpu.decisions import resolution
+from nova_vgpu.decisions import validation
+from nova_vgpu.knowledge import capabilities
+
+# What stands for the vendor of parents that are no PCI devices.
+_VIRTUAL = 'virtual'
+
+
+def make_plan(
+    declaration: values.Declaration,
+    host: values.Host,
+    found_before: Iterable[values.Problem] = (),
+) -> values.Plan:
+    """The whole plan.
+
+    :param found_before: problems that reading the declaration brought up.
+    """
+    problems = [*found_before, *validation.check_declaration(declaration)]
+    problems.extend(validation.check_faults(host))
+    claimed, address_problems = claims.find_claims(declaration.types, host)
+    problems.extend(address_problems)
+    problems.extend(claims.find_conflicts(claimed))
+    names = resolution.list_type_names(host)
+
+    assignments: list[values.Assignment] = []
+    left_alone: list[values.LeftAlone] = []
+    for gpu in host.gpus:
+        of_gpu = [claim for claim in claimed if claim.gpu.name == gpu.name]
+        placed = (
+            _assign_listed(gpu, of_gpu)
+            if of_gpu
+            else _assign_unlisted(gpu, declaration, host, names)
+        )
+        if isinstance(placed, values.LeftAlone):
+            left_alone.append(placed)
+        elif placed is not None:
+            settled, found = assignment.settle(placed, names)
+            assignments.append(settled)
+            problems.extend(found)
+    problems.extend(
+        validation.check_types(declaration, host, assignments, names)
+    )
+    return values.Plan(
+        tuple(assignments), tuple(left_alone), _in_order(problems)
+    )
+
+
+def require_valid(plan: values.Plan) -> None:
+    """Refuse a plan that the operator has to correct.
+
+    :raises InvalidLibvirtGPUConfig: with every such problem.
+    """
+    fatal = plan.problems_of(values.Severity.FATAL)
+    if fatal:
+        raise exception.InvalidLibvirtGPUConfig(fatal)
+
+
+def _assign_listed(
+    gpu: values.PhysicalGPU, of_gpu: list[claims.Claim]
+) -> values.Assignment | None:
+    """The GPU's assignment; None while the types dispute it."""
+    declared = of_gpu[0].declared
+    if any(claim.declared.name != declared.name for claim in of_gpu):
+        return None
+    functions = frozenset(claim.function or '' for claim in of_gpu)
+    return values.Assignment(
+        gpu,
+        declared,
+        values.Reason.LISTED,
+        _all_functions(gpu) if '' in functions else functions,
+    )
+
+
+def _assign_unlisted(
+    gpu: values.PhysicalGPU,
+    declaration: values.Declaration,
+    host: values.Host,
+    names: Mapping[str, str],
+) -> values.Assignment | values.LeftAlone:
+    if not declaration.types:
+        return values.LeftAlone(gpu, 'no type is enabled')
+    if declaration.unlisted is values.UnlistedGPUs.IGNORE:
+        return values.LeftAlone(
+            gpu, 'no type lists it, and unlisted GPUs are ignored'
+        )
+    if not capabilities.makes_vgpus(gpu):
+        return values.LeftAlone(gpu, 'it makes no vGPUs')
+    first = declaration.types[0]
+    makers = set(_makers_of(first.name, host, names))
+    if makers and _maker(gpu) not in makers:
+        return values.LeftAlone(
+            gpu, f'no type lists it, and {first.name} is not of its vendor'
+        )
+    return values.Assignment(
+        gpu, first, values.Reason.FIRST_TYPE, _all_functions(gpu)
+    )
+
+
+def _makers_of(
+    declared: str, host: values.Host, names: Mapping[str, str]
+) -> Iterator[str]:
+    """Whose type this is: by who offers it here, else by how it is written."""
+    offered = [
+        _maker(gpu)
+        for gpu in host.gpus
+        if resolution.find_matches(declared, resolution.list_types(gpu, names))
+    ]
+    if offered:
+        yield from offered
+        return
+    made_by = capabilities.vendor_of_type(declared)
+    if made_by is not None:
+        yield made_by.name
+
+
+def _maker(gpu: values.PhysicalGPU) -> str:
+    made_by = capabilities.vendor_of(gpu)
+    return made_by.name if made_by else _VIRTUAL
+
+
+def _all_functions(gpu: values.PhysicalGPU) -> frozenset[str]:
+    return frozenset((gpu.name, *(vf.name for vf in gpu.vfs)))
+
+
+def _in_order(
+    problems: Iterable[values.Problem],
+) -> tuple[values.Problem, ...]:
+    """The worst first, each once, otherwise as they were found."""
+    ranks = list(values.Severity)
+    once = dict.fromkeys(problems)
+    return tuple(sorted(once, key=lambda p: ranks.index(p.severity)))

@@ -1,0 +1,103 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Why a GPU makes no vGPUs at the moment, if it can be told."""
+
+import dataclasses
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+
+_STUB_DRIVER = 'pci-pf-stub'
+_PASSTHROUGH_DRIVER = 'vfio-pci'
+# Drivers of the kernel that run these GPUs without making vGPUs.
+_PLAIN_DRIVERS = frozenset({'nouveau', 'nova', 'nvidiafb', 'amdgpu', 'radeon'})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What stands in the way: a stable code, the finding and the cure."""
+
+    code: str
+    finding: str
+    cure: str
+
+
+def find_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
+    """What keeps a GPU from offering any type; None if it offers some."""
+    if gpu.framework is not None:
+        return None
+    return _driver_obstacle(gpu) or _function_obstacle(gpu)
+
+
+def _driver_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
+    if gpu.driver is None:
+        return Obstacle(
+            'no-driver',
+            'no driver is bound to it',
+            "Install and load the vendor's vGPU host driver.",
+        )
+    if gpu.driver == _STUB_DRIVER:
+        return Obstacle(
+            'on-stub-driver',
+            f'it is bound to {_STUB_DRIVER}, where an interrupted '
+            'sriov-manage leaves a GPU',
+            f'Bind {gpu} to its own driver again, then enable its VFs.',
+        )
+    if gpu.driver == _PASSTHROUGH_DRIVER:
+        return Obstacle(
+            'passed-through',
+            f'it is bound to {_PASSTHROUGH_DRIVER}, set aside to be given to '
+            'a server as a whole',
+            f'Bind {gpu} to the vGPU host driver, or take it out of the '
+            'configuration.',
+        )
+    if gpu.driver in _PLAIN_DRIVERS:
+        return Obstacle(
+            'plain-driver',
+            f'its driver is {gpu.driver}, which makes no vGPUs',
+            "Install the vendor's vGPU host driver and keep "
+            f'{gpu.driver} from loading.',
+        )
+    return None
+
+
+def _function_obstacle(gpu: values.PhysicalGPU) -> Obstacle:
+    made_by = capabilities.vendor_of(gpu)
+    if made_by is not None and not made_by.type_prefixes:
+        return Obstacle(
+            'no-types-ever',
+            f'{made_by.name} GPUs are shared by SR-IOV alone and have no '
+            'vGPU types',
+            'Give its virtual functions to servers by PCI passthrough.',
+        )
+    if gpu.vfs:
+        return Obstacle(
+            'no-types-yet',
+            f'{len(gpu.vfs)} VFs are enabled, but none shows a vGPU type',
+            'See that the vGPU manager runs (nvidia-vgpu-mgr.service) and, on '
+            'a GPU in MIG mode, that GPU instances exist.',
+        )
+    if gpu.sriov is not None:
+        return Obstacle(
+            'vfs-off',
+            f'its VFs are not enabled (0 of {gpu.sriov.total})',
+            f'Enable them: /usr/lib/nvidia/sriov-manage -e {gpu}'
+            if made_by is not None and made_by.name == 'NVIDIA'
+            else f'Enable them through sriov_numvfs of {gpu}.',
+        )
+    return Obstacle(
+        'no-types',
+        f'its driver, {gpu.driver}, shows no vGPU types',
+        'See that it is the vGPU host driver and not the one for bare metal, '
+        'and that the model makes vGPUs at all.',
+    )

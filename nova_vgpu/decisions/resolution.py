@@ -1,0 +1,79 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which of a GPU's types an operator means.
+
+A type is declared by id, by the vendor's name or by the short form of that.
+What is written exactly as the driver writes it goes first; then the parts of
+the name decide, so that a driver that calls a type GRID today and NVIDIA
+tomorrow changes nothing. More than one answer is no answer.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+import dataclasses
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+
+
+def list_type_names(host: values.Host) -> dict[str, str]:
+    """The name of every type id that any GPU of the host names.
+
+    Ids are the driver's, not the GPU's: a GPU that is full, and in the vendor-
+    specific VFIO framework lists nothing any more, learns them from others.
+    """
+    return {
+        vgpu_type.id: vgpu_type.name
+        for gpu in host.gpus
+        for vgpu_type in gpu.types
+        if vgpu_type.name
+    }
+
+
+def list_types(
+    gpu: values.PhysicalGPU, names: Mapping[str, str]
+) -> tuple[values.VGPUType, ...]:
+    """The types that a GPU offers and those that it has vGPUs of."""
+    types = {vgpu_type.id: vgpu_type for vgpu_type in gpu.types}
+    for vgpu in gpu.all_vgpus:
+        if vgpu.type_id not in types:
+            types[vgpu.type_id] = values.VGPUType(
+                vgpu.type_id, names.get(vgpu.type_id)
+            )
+    return tuple(types.values())
+
+
+def find_matches(
+    declared: str, types: Iterable[values.VGPUType]
+) -> tuple[values.VGPUType, ...]:
+    """The types that the text can mean."""
+    types = tuple(types)
+    wanted = _plain(declared)
+    exact = tuple(t for t in types if wanted in (_plain(t.id), _plain(t.name)))
+    if exact:
+        return exact
+    parts = _parts(declared)
+    return tuple(t for t in types if parts and parts == _parts(t.name))
+
+
+def _plain(text: str | None) -> str | None:
+    return ' '.join(text.split()).casefold() if text else None
+
+
+def _parts(text: str | None) -> tuple[object, ...] | None:
+    """What tells one type from another, whatever the brand in front."""
+    name = capabilities.parse_type_name(text or '')
+    if name is None:
+        return None
+    plain = dataclasses.replace(name, brand='', model=name.model.casefold())
+    return dataclasses.astuple(plain)

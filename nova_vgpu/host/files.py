@@ -1,0 +1,99 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A tree of small text files, read with suspicion.
+
+Every path of sysfs that the project reads goes through :class:`Files`, so that
+the tree can be anywhere (tests, a simulated host) and so that whatever a file
+holds, or fails to hold, ends in one exception that says which file it was.
+"""
+
+import errno
+import os
+import stat
+
+# A sysfs attribute is at most one page. Larger "files" are not sysfs.
+_MOST_BYTES = 65536
+
+
+class Unreadable(Exception):
+    """A file or directory that did not give what it should."""
+
+    def __init__(self, path: str, reason: str, gone: bool = False) -> None:
+        super().__init__(f'{path}: {reason}')
+        self.path = path
+        self.reason = reason
+        #: It was not there (any more), as opposed to broken.
+        self.gone = gone
+
+
+class Files:
+    """Read access below one root directory."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+
+    def read(self, *parts: str) -> str:
+        """The text of a file, without white space around it.
+
+        :raises Unreadable: also if it is no text, or too much of it.
+        """
+        path = self._path(parts)
+        try:
+            # Opened without blocking: a FIFO must not hang the reader.
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+            with open(handle, 'rb', buffering=0) as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise Unreadable(path, 'is not a regular file')
+                data = file.read(_MOST_BYTES + 1) or b''
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        if len(data) > _MOST_BYTES:
+            raise Unreadable(path, f'holds more than {_MOST_BYTES} bytes')
+        try:
+            text = data.decode('utf-8')
+        except UnicodeDecodeError as error:
+            raise Unreadable(path, 'holds bytes that are no text') from error
+        if '\0' in text:
+            raise Unreadable(path, 'holds bytes that are no text')
+        return text.strip()
+
+    def list(self, *parts: str) -> tuple[str, ...]:
+        """The names in a directory, sorted.
+
+        :raises Unreadable: also if it is not there.
+        """
+        path = self._path(parts)
+        try:
+            return tuple(sorted(os.listdir(path)))
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+    def link(self, *parts: str) -> str:
+        """The target of a symbolic link, as it is written.
+
+        :raises Unreadable: also if it is no link.
+        """
+        path = self._path(parts)
+        try:
+            return os.readlink(path)
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
+    def _path(self, parts: tuple[str, ...]) -> str:
+        return os.path.join(self.root, *parts)
+
+
+def _unreadable(path: str, error: OSError) -> Unreadable:
+    reason = (error.strerror or str(error)).lower()
+    gone = error.errno in (errno.ENOENT, errno.ENODEV, errno.ENXIO)
+    return Unreadable(path, reason, gone)

@@ -1,0 +1,215 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The host, read from sysfs.
+
+Every PCI function is looked at once: those of the right vendor and class are
+GPUs, and their ``virtfn`` links lead to their virtual functions.
+``class/mdev_bus`` adds the parents of mdevs that are no PCI devices. What
+cannot be read becomes a fault of that one device; the others are read all the
+same.
+"""
+
+from collections.abc import Iterator
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.host import files
+from nova_vgpu.host import functions
+from nova_vgpu.knowledge import vendors
+
+DEFAULT_ROOT = '/sys'
+
+_MDEV_PARENTS = ('class', 'mdev_bus')
+_DISPLAY_CONTROLLER = 0x03  # VGA, 3D and other display controllers
+_PROCESSING_ACCELERATOR = 0x12  # AMD Instinct
+
+
+def is_gpu(vendor_id: int, pci_class: int) -> bool:
+    """Whether a PCI function is something that this project is about."""
+    return vendors.get_by_pci_id(vendor_id) is not None and (
+        pci_class >> 16 in (_DISPLAY_CONTROLLER, _PROCESSING_ACCELERATOR)
+    )
+
+
+def read_host(root: str = DEFAULT_ROOT) -> values.Host:
+    """Look at everything below ``root`` once.
+
+    :raises HostUnreadable: if there is no sysfs at all.
+    """
+    return _Scan(files.Files(root)).read()
+
+
+class _Scan:
+    """One reading of a host."""
+
+    def __init__(self, tree: files.Files) -> None:
+        self._faults: list[values.ReadFault] = []
+        self._reader = functions.FunctionReader(tree, self._faults)
+
+    def read(self) -> values.Host:
+        on_bus = self._list_functions()
+        gpus = []
+        others = set(on_bus)
+        for address, name in on_bus.items():
+            try:
+                gpu = self._read_function(address, name, on_bus)
+            except files.Unreadable as error:
+                self._reader.add_fault(address.node_device_name, error)
+                others.discard(address)
+                continue
+            if gpu is not None:
+                gpus.append(gpu)
+                others.discard(address)
+                others.difference_update(vf.address for vf in gpu.vfs)
+        gpus.extend(self._read_virtual_parents())
+        return values.Host(tuple(gpus), frozenset(others), tuple(self._faults))
+
+    def _list_functions(self) -> dict[values.PciAddress, str]:
+        """The directory of every PCI function, in order of address."""
+        try:
+            names = self._reader.list(functions.PCI)
+        except files.Unreadable as error:
+            raise exception.HostUnreadable(
+                f'No PCI devices can be read: {error}. Is this a Linux host '
+                'with sysfs mounted, or is --sysfs-root mistaken?'
+            ) from error
+        found = {}
+        for name in names:
+            try:
+                found[values.PciAddress.parse(name)] = name
+            except values.MalformedAddress as error:
+                path = '/'.join((*functions.PCI, name))
+                self._faults.append(values.ReadFault(name, path, str(error)))
+        return dict(sorted(found.items()))
+
+    def _read_function(
+        self,
+        address: values.PciAddress,
+        name: str,
+        on_bus: dict[values.PciAddress, str],
+    ) -> values.PhysicalGPU | None:
+        """The GPU at an address; None if that is a VF or something else."""
+        where = (*functions.PCI, name)
+        vendor = self._reader.read_hex(*where, 'vendor')
+        if vendors.get_by_pci_id(vendor) is None:
+            return None
+        entries = self._reader.list(where)
+        if 'physfn' in entries:
+            return None
+        if not is_gpu(vendor, self._reader.read_hex(*where, 'class')):
+            return None
+        device = address.node_device_name
+        memory = functions.TypeMemory()
+        offers, vgpus = self._reader.read_mdevs(device, where, entries, memory)
+        return values.PhysicalGPU(
+            name=device,
+            address=address,
+            ids=values.PciIds(
+                vendor,
+                self._reader.read_hex(*where, 'device'),
+                *self._reader.read_subsystem(device, where),
+            ),
+            driver=self._reader.read_driver(where),
+            sriov=self._reader.read_sriov(device, where),
+            vfs=tuple(self._read_vfs(device, where, entries, on_bus, memory)),
+            offers=offers,
+            vgpus=vgpus,
+        )
+
+    def _read_vfs(
+        self,
+        device: str,
+        where: functions.Path,
+        entries: tuple[str, ...],
+        on_bus: dict[values.PciAddress, str],
+        memory: functions.TypeMemory,
+    ) -> Iterator[values.VirtualFunction]:
+        addresses = []
+        for entry in entries:
+            if not entry.startswith('virtfn'):
+                continue
+            try:
+                name = self._reader.link_name(*where, entry)
+                address = values.PciAddress.parse(name)
+                if address not in on_bus:
+                    raise values.MalformedAddress(f'{name} is not on the bus')
+                addresses.append(address)
+            except files.Unreadable as error:
+                self._reader.add_fault(device, error)
+            except values.MalformedAddress as error:
+                path = '/'.join((*where, entry))
+                self._faults.append(values.ReadFault(device, path, str(error)))
+        for address in sorted(addresses):
+            try:
+                yield self._read_vf(address, on_bus[address], memory)
+            except files.Unreadable as error:
+                self._reader.add_fault(address.node_device_name, error)
+
+    def _read_vf(
+        self,
+        address: values.PciAddress,
+        name: str,
+        memory: functions.TypeMemory,
+    ) -> values.VirtualFunction:
+        where = (*functions.PCI, name)
+        device = address.node_device_name
+        entries = self._reader.list(where)
+        vendor_vfio = 'nvidia' in entries
+        if vendor_vfio:
+            offers, vgpus = self._reader.read_vendor_vfio(
+                device, where, memory
+            )
+        else:
+            offers, vgpus = self._reader.read_mdevs(
+                device, where, entries, memory
+            )
+        return values.VirtualFunction(
+            address,
+            self._reader.read_driver(where),
+            offers,
+            vgpus,
+            vendor_vfio,
+        )
+
+    def _read_virtual_parents(self) -> Iterator[values.PhysicalGPU]:
+        """Parents of mdevs that are no PCI devices (the kernel's mtty)."""
+        try:
+            names = self._reader.list(_MDEV_PARENTS)
+        except files.Unreadable as error:
+            if not error.gone:  # a host without mdevs has no such directory
+                self._reader.add_fault('mdev_bus', error)
+            return
+        for name in names:
+            if _is_pci_address(name):  # was read with its PCI function
+                continue
+            try:
+                yield self._read_virtual_parent(name)
+            except files.Unreadable as error:
+                self._reader.add_fault(name, error)
+
+    def _read_virtual_parent(self, name: str) -> values.PhysicalGPU:
+        where = (*_MDEV_PARENTS, name)
+        # libvirt's way to name a device that is on no bus
+        device = f'{self._reader.link_name(*where, "subsystem")}_{name}'
+        offers, vgpus = self._reader.read_mdevs(
+            device, where, self._reader.list(where), functions.TypeMemory()
+        )
+        return values.PhysicalGPU(name=device, offers=offers, vgpus=vgpus)
+
+
+def _is_pci_address(text: str) -> bool:
+    try:
+        values.PciAddress.parse(text)
+    except values.MalformedAddress:
+        return False
+    return True

@@ -1,0 +1,93 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""From a vendor's vGPU type to traits and facts.
+
+This is the place to ask about a GPU or a type: it finds the vendor and puts
+the driver's word, the vendor's catalogue and the common rules together.
+"""
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import traits
+from nova_vgpu.knowledge import type_name
+from nova_vgpu.knowledge import vendor
+from nova_vgpu.knowledge import vendors
+
+
+def vendor_of(gpu: values.PhysicalGPU) -> vendor.Vendor | None:
+    return vendors.get_by_pci_id(gpu.ids.vendor) if gpu.ids else None
+
+
+def model_of(gpu: values.PhysicalGPU) -> str | None:
+    """What the GPU is called: by its types' names, or by its PCI ids."""
+    names = (parse_type_name(t.name) for t in gpu.types if t.name)
+    models = {name.model for name in names if name}
+    if len(models) == 1:
+        return models.pop()
+    made_by = vendor_of(gpu)
+    return made_by.model_name(gpu.ids) if made_by and gpu.ids else None
+
+
+def makes_vgpus(gpu: values.PhysicalGPU) -> bool:
+    """Whether the GPU is of a kind that makes vGPUs, ready or not."""
+    if gpu.types or gpu.all_vgpus or gpu.sriov:
+        return True
+    made_by = vendor_of(gpu)
+    return bool(made_by and gpu.ids and made_by.makes_vgpus(gpu.ids))
+
+
+def parse_type_name(text: str) -> type_name.TypeName | None:
+    """Take a type's name apart by the grammar of the vendor that knows it."""
+    for made_by in vendors.list_vendors():
+        name = made_by.parse_type_name(text)
+        if name is not None:
+            return name
+    return None
+
+
+def short_name(vgpu_type: values.VGPUType) -> str:
+    """What to call a type in few words: ``A40-8Q``, or its id."""
+    name = parse_type_name(vgpu_type.name or '')
+    return name.short if name else vgpu_type.name or vgpu_type.id
+
+
+def vendor_of_type(text: str) -> vendor.Vendor | None:
+    """Whose type an operator means, as far as the text tells."""
+    by_id = vendors.get_by_type_id(text)
+    if by_id is not None:
+        return by_id
+    return next(
+        (v for v in vendors.list_vendors() if v.parse_type_name(text)), None
+    )
+
+
+def facts_of(
+    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
+) -> values.TypeFacts:
+    """What is known about a type on a GPU: the driver's word goes first."""
+    made_by = vendor_of(gpu)
+    if made_by is None or gpu.ids is None:
+        return vgpu_type.facts
+    return made_by.complete(vgpu_type, gpu.ids)
+
+
+def traits_of(
+    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
+) -> tuple[str, ...]:
+    """The traits of a provider that serves this type on this GPU."""
+    found = {traits.OWNER, *traits.of_facts(facts_of(gpu, vgpu_type))}
+    found.add(traits.custom('VGPU_TYPE', short_name(vgpu_type)))
+    made_by = vendor_of(gpu)
+    if made_by is not None and gpu.ids is not None:
+        found.add(traits.custom('GPU_VENDOR', made_by.name))
+        found.update(made_by.traits(vgpu_type, gpu.ids))
+    return tuple(sorted(found))

@@ -1,0 +1,101 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Traits: names that os-traits knows where it can, CUSTOM_ ones for the rest.
+
+A standard trait is used when os-traits has one that says exactly this. Where
+it stops (compute capability after 7.2, say) the same word goes on as a custom
+trait. All custom traits of this project start with one of ``OWN_PREFIXES``, so
+that they can be told from an operator's own.
+"""
+
+from collections.abc import Iterator
+import functools
+import re
+
+import os_traits
+
+from nova_vgpu import values
+
+#: The trait that tells Nova's scheduler whose provider this is.
+OWNER = 'OWNER_NOVA'
+
+OWN_PREFIXES = (
+    'CUSTOM_GPU_VENDOR_',
+    'CUSTOM_GPU_MODEL_',
+    'CUSTOM_GPU_ARCH_',
+    'CUSTOM_GPU_CUDA_COMPUTE_CAPABILITY_',
+    'CUSTOM_VGPU_TYPE_',
+    'CUSTOM_VGPU_SERIES_',
+    'CUSTOM_VGPU_FRAMEBUFFER_',
+    'CUSTOM_GPU_MAX_DISPLAY_HEADS_',
+    'CUSTOM_GPU_RESOLUTION_',
+    'CUSTOM_VGPU_MIG_BACKED',
+)
+
+_MAX_LENGTH = 255  # of a trait's name in Placement
+_CUSTOM = re.compile(rf'CUSTOM_[A-Z0-9_]{{1,{_MAX_LENGTH - 7}}}')
+_RESOLUTION = re.compile(r'HW_GPU_RESOLUTION_W([0-9]+)H([0-9]+)')
+
+
+def custom(*words: str) -> str:
+    """``CUSTOM_`` and the words, in letters that Placement takes."""
+    name: str = os_traits.normalize_name('_'.join(words))
+    return name[:_MAX_LENGTH]
+
+
+def standard_or_custom(*words: str) -> str:
+    """``HW_`` and the words if os-traits has that, a custom trait if not."""
+    standard = '_'.join(('HW', *words))
+    return standard if standard in _standard_traits() else custom(*words)
+
+
+def is_valid(trait: str) -> bool:
+    """Whether Placement would take the trait from an operator."""
+    if os_traits.is_custom(trait):
+        return _CUSTOM.fullmatch(trait) is not None
+    return trait in _standard_traits()
+
+
+def of_facts(facts: values.TypeFacts) -> Iterator[str]:
+    """What a type's facts amount to, whoever made the GPU."""
+    if facts.framebuffer_mib is not None:
+        gib, rest = divmod(facts.framebuffer_mib, 1024)
+        size = f'{facts.framebuffer_mib}M' if rest else f'{gib}G'
+        yield custom('VGPU_FRAMEBUFFER', size)
+    if facts.heads is not None:
+        yield standard_or_custom('GPU_MAX_DISPLAY_HEADS', str(facts.heads))
+    if facts.max_resolution is not None:
+        yield from _resolutions(facts.max_resolution)
+
+
+def _resolutions(most: values.Resolution) -> Iterator[str]:
+    """Every standard size that fits, and the largest one if not standard."""
+    for size, trait in _standard_resolutions().items():
+        if size.width <= most.width and size.height <= most.height:
+            yield trait
+    yield standard_or_custom('GPU_RESOLUTION', f'W{most.width}H{most.height}')
+
+
+@functools.cache
+def _standard_traits() -> frozenset[str]:
+    return frozenset(os_traits.get_traits())
+
+
+@functools.cache
+def _standard_resolutions() -> dict[values.Resolution, str]:
+    found = {}
+    for trait in _standard_traits():
+        match = _RESOLUTION.fullmatch(trait)
+        if match:
+            found[values.Resolution(int(match[1]), int(match[2]))] = trait
+    return found

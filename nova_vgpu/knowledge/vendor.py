@@ -1,0 +1,58 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a GPU vendor's module has to answer.
+
+A vendor is one module in :mod:`nova_vgpu.knowledge.vendors` with an instance
+of a subclass under the name ``VENDOR``. Each answer may be "not known".
+"""
+
+import abc
+from collections.abc import Iterable
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import type_name
+
+
+class Vendor(abc.ABC):
+    """The knowledge about one vendor's GPUs."""
+
+    #: As written in traits and tables.
+    name: str
+    #: The vendor's id in PCI configuration space.
+    pci_id: int
+    #: What the ids of its mdev types start with, before the hyphen.
+    type_prefixes: tuple[str, ...] = ()
+
+    def parse_type_name(self, text: str) -> type_name.TypeName | None:
+        """Take a type's name apart; None if it is not one of this vendor."""
+        return None
+
+    def model_name(self, ids: values.PciIds) -> str | None:
+        """What the GPU is called, by its PCI ids."""
+        return None
+
+    def makes_vgpus(self, ids: values.PciIds) -> bool:
+        """Whether the model is known to make typed vGPUs with some driver."""
+        return False
+
+    def complete(
+        self, vgpu_type: values.VGPUType, ids: values.PciIds
+    ) -> values.TypeFacts:
+        """The type's facts, gaps filled from what is known about it."""
+        return vgpu_type.facts
+
+    def traits(
+        self, vgpu_type: values.VGPUType, ids: values.PciIds
+    ) -> Iterable[str]:
+        """Traits beyond those that follow from the facts alone."""
+        return ()

@@ -1,0 +1,127 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""NVIDIA: type names, and what follows from them.
+
+A name is ``[GRID |NVIDIA ]<GPU>-[<slices>-]<GB><series>[4][suffix]``; slices
+are there when the type is backed by a MIG instance, 0 GB stands for 512 MB,
+and types for gaming have no series. The suffix GFX is only written in
+configurations and names the same type. (NVIDIA vGPU user guide, "Virtual GPU
+Types"; NVIDIA/vgpu-device-manager, which reads the same names.)
+"""
+
+import dataclasses
+import re
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import traits
+from nova_vgpu.knowledge import type_name
+from nova_vgpu.knowledge import vendor
+from nova_vgpu.knowledge.vendors import _nvidia_catalogue as catalogue
+
+_NAME = re.compile(
+    r'(?:(?P<brand>GRID|NVIDIA)\s+)?'
+    r'(?P<model>[A-Z0-9][A-Z0-9 ._]*(?:-[A-Z][A-Z0-9 ._]*)*)-'
+    r'(?:(?P<slices>[0-9]{1,2})-)?'
+    r'(?P<gigabytes>[0-9]{1,4})'
+    r'(?:(?P<series>[QCBA])(?P<variant>4)?(?P<suffix>ME|NOME|MEALL|GFX)?)?',
+    re.IGNORECASE | re.ASCII,
+)
+
+# "nvidia-558" is an id and not a 558 GB type of a GPU called nvidia.
+_NOT_MODELS = frozenset({'nvidia', 'grid'})
+_CONFIGURATION_ONLY_SUFFIX = 'GFX'
+
+
+class NVIDIA(vendor.Vendor):
+    name = 'NVIDIA'
+    pci_id = 0x10DE
+    type_prefixes = ('nvidia',)
+
+    def parse_type_name(self, text: str) -> type_name.TypeName | None:
+        match = _NAME.fullmatch(' '.join(text.split()))
+        if match is None or match['model'].casefold() in _NOT_MODELS:
+            return None
+        suffix = (match['suffix'] or '').upper()
+        slices = match['slices']
+        return type_name.TypeName(
+            model=match['model'],
+            framebuffer_mib=int(match['gigabytes']) * 1024 or 512,
+            series=(match['series'] or '').upper(),
+            slices=None if slices is None else int(slices),
+            variant=match['variant'] or '',
+            suffix='' if suffix == _CONFIGURATION_ONLY_SUFFIX else suffix,
+            brand=(match['brand'] or '').upper(),
+        )
+
+    def model_name(self, ids: values.PciIds) -> str | None:
+        model = self._model(ids)
+        return model.token if model else None
+
+    def makes_vgpus(self, ids: values.PciIds) -> bool:
+        return self._model(ids) is not None
+
+    def complete(
+        self, vgpu_type: values.VGPUType, ids: values.PciIds
+    ) -> values.TypeFacts:
+        facts = vgpu_type.facts
+        name = self.parse_type_name(vgpu_type.name or '')
+        if name is None:
+            return facts
+        framebuffer_mib = facts.framebuffer_mib or name.framebuffer_mib
+        maximum = facts.max_instances
+        model = catalogue.model_by_token(name.model)
+        if maximum is None and model is not None:
+            maximum = catalogue.max_per_gpu(
+                model,
+                framebuffer_mib=name.framebuffer_mib,
+                slices=name.slices,
+                series=name.series,
+                suffix=name.suffix,
+            )
+        return dataclasses.replace(
+            facts, framebuffer_mib=framebuffer_mib, max_instances=maximum
+        )
+
+    def traits(
+        self, vgpu_type: values.VGPUType, ids: values.PciIds
+    ) -> tuple[str, ...]:
+        name = self.parse_type_name(vgpu_type.name or '')
+        model = catalogue.model_by_token(name.model) if name else None
+        model = model or self._model(ids)
+        found: list[str] = []
+        if model is not None:
+            found.append(traits.custom('GPU_ARCH', model.architecture))
+        if name is None:
+            return tuple(found)
+        found.append(traits.custom('GPU_MODEL', name.model))
+        if name.series:
+            found.append(traits.custom('VGPU_SERIES', name.series))
+            found.extend(catalogue.SERIES_APIS.get(name.series, ()))
+        if name.slices is not None:
+            found.append(traits.custom('VGPU_MIG_BACKED'))
+        if model is not None and catalogue.offers_cuda(
+            model, name.series, name.framebuffer_mib
+        ):
+            major, minor = model.compute_capability
+            found.append(
+                traits.standard_or_custom(
+                    'GPU_CUDA_COMPUTE_CAPABILITY', f'V{major}_{minor}'
+                )
+            )
+        return tuple(found)
+
+    def _model(self, ids: values.PciIds) -> catalogue.Model | None:
+        return catalogue.model_by_pci(ids.device, ids.subsystem_device)
+
+
+VENDOR = NVIDIA()

@@ -1,0 +1,71 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The values that flow through the project: frozen, typed, without behaviour.
+
+Everything between two layers is one of these. They know nothing of files,
+libvirt, Nova or Placement.
+"""
+
+from nova_vgpu.values.declaration import Declaration
+from nova_vgpu.values.declaration import DeclaredType
+from nova_vgpu.values.declaration import UnlistedGPUs
+from nova_vgpu.values.gpu import Framework
+from nova_vgpu.values.gpu import PhysicalGPU
+from nova_vgpu.values.host import Host
+from nova_vgpu.values.host import ReadFault
+from nova_vgpu.values.pci import MalformedAddress
+from nova_vgpu.values.pci import PciAddress
+from nova_vgpu.values.pci import PciIds
+from nova_vgpu.values.pci import Sriov
+from nova_vgpu.values.plan import Assignment
+from nova_vgpu.values.plan import Capacity
+from nova_vgpu.values.plan import LeftAlone
+from nova_vgpu.values.plan import Plan
+from nova_vgpu.values.plan import Provider
+from nova_vgpu.values.plan import Reason
+from nova_vgpu.values.problem import Problem
+from nova_vgpu.values.problem import Severity
+from nova_vgpu.values.vgpu import Offer
+from nova_vgpu.values.vgpu import Resolution
+from nova_vgpu.values.vgpu import TypeFacts
+from nova_vgpu.values.vgpu import VGPU
+from nova_vgpu.values.vgpu import VGPUType
+from nova_vgpu.values.vgpu import VirtualFunction
+
+__all__ = (
+    'VGPU',
+    'Assignment',
+    'Capacity',
+    'Declaration',
+    'DeclaredType',
+    'Framework',
+    'Host',
+    'LeftAlone',
+    'MalformedAddress',
+    'Offer',
+    'PciAddress',
+    'PciIds',
+    'PhysicalGPU',
+    'Plan',
+    'Problem',
+    'Provider',
+    'ReadFault',
+    'Reason',
+    'Resolution',
+    'Severity',
+    'Sriov',
+    'TypeFacts',
+    'UnlistedGPUs',
+    'VGPUType',
+    'VirtualFunction',
+)

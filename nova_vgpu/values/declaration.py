@@ -1,0 +1,57 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the operator declares in nova.conf, before the host was looked at."""
+
+import dataclasses
+import enum
+
+
+class UnlistedGPUs(enum.Enum):
+    """What becomes of a GPU that no type lists."""
+
+    FIRST_TYPE = 'first-type'
+    IGNORE = 'ignore'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DeclaredType:
+    """One entry of the enabled types with its section.
+
+    ``name`` is the type as the operator wrote it: an id, a vendor name or a
+    short name. ``group`` is the section where its options are, for messages.
+    """
+
+    name: str
+    group: str
+    device_addresses: tuple[str, ...] = ()
+    resource_class: str = 'VGPU'
+    max_instances: int | None = None
+    traits: tuple[str, ...] = ()
+
+    def option(self, name: str) -> str:
+        """How to name an option of this type to the operator."""
+        return f'[{self.group}]{name}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Declaration:
+    """All that the configuration says about vGPUs.
+
+    ``sections`` are the per-type sections that the files hold, enabled or not;
+    ``types_option`` is the option that lists the types, as it was written.
+    """
+
+    types: tuple[DeclaredType, ...] = ()
+    unlisted: UnlistedGPUs = UnlistedGPUs.FIRST_TYPE
+    sections: tuple[str, ...] = ()
+    types_option: str = '[devices]enabled_vgpu_types'

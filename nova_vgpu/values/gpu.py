@@ -1,0 +1,80 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Physical GPUs."""
+
+import dataclasses
+import enum
+import itertools
+
+from nova_vgpu.values import pci
+from nova_vgpu.values import vgpu
+
+
+class Framework(enum.Enum):
+    """The three ways in which a host shares a GPU."""
+
+    MDEV = 'mdev'
+    MDEV_ON_VFS = 'mdev on VFs'
+    VENDOR_VFIO = 'vendor VFIO'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PhysicalGPU:
+    """A GPU of the host, or a parent of mdevs that stands in for one.
+
+    ``address`` and ``ids`` are None for the kernel's sample parents (mtty),
+    which are no PCI devices. ``offers`` and ``vgpus`` are those of the GPU's
+    own function; ``all_offers`` and ``all_vgpus`` include its VFs'.
+    """
+
+    name: str
+    address: pci.PciAddress | None = None
+    ids: pci.PciIds | None = None
+    driver: str | None = None
+    sriov: pci.Sriov | None = None
+    vfs: tuple[vgpu.VirtualFunction, ...] = ()
+    offers: tuple[vgpu.Offer, ...] = ()
+    vgpus: tuple[vgpu.VGPU, ...] = ()
+
+    def __str__(self) -> str:
+        """What an operator calls the GPU: its PCI address if it has one."""
+        return str(self.address) if self.address else self.name
+
+    @property
+    def framework(self) -> Framework | None:
+        """How this GPU makes vGPUs now; None if it shows no way."""
+        if self.offers or self.vgpus:
+            return Framework.MDEV
+        if any(vf.vendor_vfio for vf in self.vfs):
+            return Framework.VENDOR_VFIO
+        if any(vf.offers or vf.vgpus for vf in self.vfs):
+            return Framework.MDEV_ON_VFS
+        return None
+
+    @property
+    def all_offers(self) -> tuple[vgpu.Offer, ...]:
+        on_vfs = itertools.chain.from_iterable(vf.offers for vf in self.vfs)
+        return (*self.offers, *on_vfs)
+
+    @property
+    def all_vgpus(self) -> tuple[vgpu.VGPU, ...]:
+        on_vfs = itertools.chain.from_iterable(vf.vgpus for vf in self.vfs)
+        return (*self.vgpus, *on_vfs)
+
+    @property
+    def types(self) -> tuple[vgpu.VGPUType, ...]:
+        """Every type that any function of the GPU names, each once."""
+        by_id: dict[str, vgpu.VGPUType] = {}
+        for offer in self.all_offers:
+            by_id.setdefault(offer.type.id, offer.type)
+        return tuple(by_id.values())

@@ -1,0 +1,96 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The plan: which GPU serves which type, and what Placement would hold."""
+
+import dataclasses
+import enum
+
+from nova_vgpu.values import declaration
+from nova_vgpu.values import gpu
+from nova_vgpu.values import problem
+from nova_vgpu.values import vgpu
+
+
+class Reason(enum.Enum):
+    """Why a GPU is where it is in the plan."""
+
+    LISTED = 'listed'
+    FIRST_TYPE = 'first type'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Capacity:
+    """How many vGPUs of its type a GPU can really serve, and what bounds it.
+
+    ``existing`` are vGPUs of the type that are there already, ``room`` how
+    many more the functions take now; ``total`` is never more than the two.
+    """
+
+    total: int
+    existing: int
+    room: int
+    bound: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Assignment:
+    """One GPU and the declared type that it is to serve.
+
+    ``type`` is None while the GPU does not offer what was declared, or cannot
+    be asked. ``functions`` are the node device names of those functions that
+    may hold vGPUs: all of the GPU's, or the VFs that the operator listed.
+    """
+
+    gpu: gpu.PhysicalGPU
+    declared: declaration.DeclaredType
+    reason: Reason
+    functions: frozenset[str]
+    type: vgpu.VGPUType | None = None
+    capacity: Capacity | None = None
+
+    @property
+    def serves(self) -> bool:
+        return self.capacity is not None and self.capacity.total > 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """A GPU that the plan does not touch, and why."""
+
+    gpu: gpu.PhysicalGPU
+    why: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """The whole answer to "what does this configuration mean here?"."""
+
+    assignments: tuple[Assignment, ...] = ()
+    left_alone: tuple[LeftAlone, ...] = ()
+    problems: tuple[problem.Problem, ...] = ()
+
+    def problems_of(
+        self, *severities: problem.Severity
+    ) -> tuple[problem.Problem, ...]:
+        return tuple(p for p in self.problems if p.severity in severities)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Provider:
+    """A resource provider of Placement: one per physical GPU that serves."""
+
+    name: str
+    parent: str
+    resource_class: str
+    total: int
+    traits: tuple[str, ...] = ()
