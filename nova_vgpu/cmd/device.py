@@ -20,6 +20,7 @@ import typing
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.decisions import resolution
+from nova_vgpu.knowledge import capabilities
 
 _Row = tuple[typing.Any, ...]
 
@@ -27,10 +28,13 @@ _Row = tuple[typing.Any, ...]
 class ListDevices(base.Lister):
     """List vGPUs, and virtual functions that hold one or could.
 
-    State: "vGPU" is a vGPU that exists; "free" is a function that would take
-    one now; "full" one that would not, because the GPU's vGPUs leave no room;
-    "no types" one whose types are not there (yet).
+    State: "vGPU" is a vGPU that exists; "taken" is a function that has one on
+    it, "free" a function that would take one now, "full" one that would not,
+    because the GPU's other vGPUs leave no room, and "no types" one whose types
+    are not there (yet).
     """
+
+    table_columns = ('Device', 'Parent', 'State', 'Type')
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -47,43 +51,50 @@ class ListDevices(base.Lister):
         ]
         return (
             'Device',
-            'GPU',
-            'Kind',
+            'Parent',
             'State',
             'Type',
-            'Name',
+            'GPU',
+            'Kind',
+            'Type ID',
         ), rows
 
 
 def _rows(gpu: values.PhysicalGPU, names: Mapping[str, str]) -> Iterator[_Row]:
     for vgpu in gpu.vgpus:
-        yield _vgpu_row(gpu, vgpu, names)
+        yield _mdev_row(gpu, str(gpu), vgpu, names)
     for vf in gpu.vfs:
+        address = str(vf.address)
+        if vf.vendor_vfio and vf.vgpus:
+            # The function is the vGPU, there is nothing below it.
+            vgpu = vf.vgpus[0]
+            of_type = _type(vgpu, names), str(gpu), 'VF', vgpu.type_id
+            yield (address, str(gpu), 'vGPU', *of_type)
+            continue
+        yield (address, str(gpu), _state(vf), '-', str(gpu), 'VF', '-')
         for vgpu in vf.vgpus:
-            yield _vgpu_row(gpu, vgpu, names, vf)
-        if not vf.vgpus:
-            yield (str(vf.address), str(gpu), 'VF', _state(vf), '-', '-')
+            yield _mdev_row(gpu, address, vgpu, names)
 
 
-def _vgpu_row(
+def _mdev_row(
     gpu: values.PhysicalGPU,
+    parent: str,
     vgpu: values.VGPU,
     names: Mapping[str, str],
-    vf: values.VirtualFunction | None = None,
 ) -> _Row:
-    device = vgpu.uuid or (str(vf.address) if vf else vgpu.name)
-    parent = f'{gpu} VF {vf.address}' if vf and vgpu.uuid else str(gpu)
-    return (
-        device,
-        parent,
-        'mdev' if vgpu.uuid else 'VF',
-        'vGPU',
-        vgpu.type_id,
-        names.get(vgpu.type_id, '-'),
+    of_type = _type(vgpu, names), str(gpu), 'mdev', vgpu.type_id
+    return (vgpu.name, parent, 'vGPU', *of_type)
+
+
+def _type(vgpu: values.VGPU, names: Mapping[str, str]) -> str:
+    return capabilities.short_name(
+        values.VGPUType(vgpu.type_id, names.get(vgpu.type_id))
     )
 
 
 def _state(vf: values.VirtualFunction) -> str:
+    if vf.vgpus:
+        return 'taken'
     if any(offer.available for offer in vf.offers):
         return 'free'
     return 'full' if vf.offers or vf.vendor_vfio else 'no types'

@@ -29,6 +29,16 @@ class ListGPUs(base.Lister):
     keeps a GPU from making vGPUs; "gpu show" has the cure.
     """
 
+    table_columns = (
+        'GPU',
+        'Model',
+        'Driver',
+        'Framework',
+        'VFs',
+        'vGPUs',
+        'State',
+    )
+
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         rows = [
             (

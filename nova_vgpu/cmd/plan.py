@@ -26,18 +26,19 @@ class ShowPlan(base.Lister):
     """Show which GPU serves which type, why, and what Placement would hold.
 
     Every GPU of the host has its row. "Total" is what the GPU can really
-    serve, bounded as "Bound by" says. A GPU with a dash for its provider has
-    no inventory; the reason is in "Why" or among the problems, which go to
-    standard error. Traits are shown with -c, or in the formats for machines:
+    serve; -c "Bound by" shows what bounds it. A GPU with a dash for its
+    provider has no inventory; the reason is in "Why" or among the problems,
+    which go to standard error. The formats for machines have all columns, the
+    provider's traits among them:
 
-      nova-vgpu plan -c GPU -c Traits
-      nova-vgpu plan -f json
+      nova-vgpu plan --gpu 0000:84:00.0 -f yaml
     """
 
-    table_columns = ('GPU', 'Type', 'Why', 'Total', 'Bound by', 'Provider')
+    table_columns = ('GPU', 'Type', 'Why', 'Total', 'Provider')
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
+        base.add_gpu_filter(parser)
         parser.add_argument(
             '--node',
             metavar='NAME',
@@ -58,17 +59,34 @@ class ShowPlan(base.Lister):
         return result
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        plan = self.make_plan(application.read_host(self.source))
-        self._problems = plan.problems
+        host = application.read_host(self.source)
+        plan = self.make_plan(host)
         node = parsed_args.node or application.get_node_name(self.source)
+        selected = tuple(base.select_gpus(host, parsed_args.gpu))
+        shown = {gpu.name for gpu in selected}
+        names = shown | {str(gpu) for gpu in selected}
+        self._problems = tuple(
+            problem
+            for problem in plan.problems
+            if parsed_args.gpu is None
+            or problem.severity is values.Severity.FATAL
+            or problem.subject in names
+        )
         rows = [
-            *(_assigned_row(found, node) for found in plan.assignments),
-            *(_left_alone_row(left) for left in plan.left_alone),
+            _assigned_row(assigned, node)
+            for assigned in plan.assignments
+            if assigned.gpu.name in shown
+        ]
+        rows += [
+            _left_alone_row(left)
+            for left in plan.left_alone
+            if left.gpu.name in shown
         ]
         return (
             'GPU',
             'Type',
             'Why',
+            'Section',
             'Class',
             'Total',
             'Bound by',
@@ -84,11 +102,13 @@ def _assigned_row(
     vgpu_type, declared = assigned.type, assigned.declared
     called = capabilities.short_name(vgpu_type) if vgpu_type else declared.name
     type_id = vgpu_type.id if vgpu_type else '-'
-    if assigned.reason is values.Reason.LISTED:
-        why = f'listed in [{declared.group}]'
-    else:
-        why = 'not listed: first type'
-    head = (str(assigned.gpu), called, why, declared.resource_class)
+    head = (
+        str(assigned.gpu),
+        called,
+        assigned.reason.value,
+        f'[{declared.group}]',
+        declared.resource_class,
+    )
     provider = providers.make_provider(assigned, node)
     if provider is None or assigned.capacity is None:
         return (*head, 0, '-', '-', type_id, base.Words(()))
@@ -104,4 +124,5 @@ def _assigned_row(
 
 def _left_alone_row(left: values.LeftAlone) -> tuple[typing.Any, ...]:
     why = f'left alone: {left.why}'
-    return (str(left.gpu), '-', why, '-', 0, '-', '-', '-', base.Words(()))
+    gap = ('-', '-', 0, '-', '-', '-')
+    return (str(left.gpu), '-', why, *gap, base.Words(()))

@@ -26,8 +26,9 @@ class ListTypes(base.Lister):
     """List the vGPU types that each GPU offers.
 
     "Free" is how many more of the type fit right now; vGPUs of another size on
-    the same GPU bring it to 0. "Maximum" is per GPU. Write the id or the name
-    into [devices]enabled_vgpu_types; names survive driver upgrades.
+    the same GPU bring it to 0. "vGPUs" is how many there are, "Max" the most
+    that one GPU takes, "MiB" the frame buffer of each. Write the id or the
+    name into [devices]enabled_vgpu_types; names survive driver upgrades.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -48,8 +49,8 @@ class ListTypes(base.Lister):
             'ID',
             'Name',
             'Free',
-            'Existing',
-            'Maximum',
+            'vGPUs',
+            'Max',
             'MiB',
         ), rows
 

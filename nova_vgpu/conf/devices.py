@@ -17,12 +17,13 @@ enabled types, so they are registered once the files were parsed.
 
 Nova's present names (``enabled_mdev_types``, ``[mdev_<type>]``,
 ``mdev_class``) are aliases. In a file they are found as deprecated names of
-our options. On a configuration object that Nova uses too they are options of
-Nova's own, perhaps with values that are in no file, so there they are asked
-for, and ours carry no alias: Nova would call our name deprecated and we would
+our options. On a configuration object that Nova uses too some are options of
+Nova's own, perhaps with values that are in no file. Those are asked for, and
+ours carry no alias of theirs: Nova would call our name deprecated and we would
 call Nova's deprecated, in the same log.
 """
 
+from collections.abc import Container
 from collections.abc import Iterable
 import typing
 
@@ -31,24 +32,32 @@ from oslo_config import types
 
 from nova_vgpu import values
 
-DEVICES_GROUP = cfg.OptGroup('devices', title='Physical and virtual devices')
+GROUP = 'devices'
 GROUP_PREFIX = 'vgpu_'
 NOVA_GROUP_PREFIX = 'mdev_'
 
 _RESOURCE_CLASS = r'^(VGPU|CUSTOM_[A-Z0-9_]+)$'
 
-Alias = tuple[str, str | None]
+#: The name and the group of an option.
+Name = tuple[str, str]
 
 
-def device_options(with_aliases: bool = True) -> list[cfg.Opt]:
-    """The options of ``[devices]``."""
+def devices_group() -> cfg.OptGroup:
+    """``[devices]``, each time anew.
+
+    A group that is registered with two configuration objects would carry the
+    options and their overrides from one to the other.
+    """
+    return cfg.OptGroup(GROUP, title='Physical and virtual devices')
+
+
+def device_options(novas: Container[Name] = ()) -> list[cfg.Opt]:
+    """The options of ``[devices]``; ``novas`` are no aliases of them."""
     return [
         cfg.ListOpt(
             'enabled_vgpu_types',
             default=[],
-            deprecated_opts=_deprecated(
-                [('enabled_mdev_types', None)] if with_aliases else []
-            ),
+            deprecated_opts=_aliases(novas, ('enabled_mdev_types', GROUP)),
             help="""
 The vGPU types that this host serves, one per physical GPU.
 
@@ -93,18 +102,14 @@ Related options:
     ]
 
 
-def type_options(type_name: str, with_aliases: bool = True) -> list[cfg.Opt]:
-    """The options of one ``[vgpu_<type>]``."""
+def type_options(type_name: str, novas: Container[Name] = ()) -> list[cfg.Opt]:
+    """The options of one ``[vgpu_<type>]``; ``novas`` are no aliases."""
     nova_group = f'{NOVA_GROUP_PREFIX}{type_name}'
-
-    def aliases(*names: Alias) -> list[cfg.DeprecatedOpt]:
-        return _deprecated(names if with_aliases else ())
-
     return [
         cfg.ListOpt(
             'device_addresses',
             default=[],
-            deprecated_opts=aliases(('device_addresses', nova_group)),
+            deprecated_opts=_aliases(novas, ('device_addresses', nova_group)),
             help="""
 PCI addresses of the physical GPUs that serve this type.
 
@@ -118,7 +123,8 @@ GPU may be listed under one type only.
             'resource_class',
             regex=_RESOURCE_CLASS,
             max_length=255,
-            deprecated_opts=aliases(
+            deprecated_opts=_aliases(
+                novas,
                 ('mdev_class', f'{GROUP_PREFIX}{type_name}'),
                 ('resource_class', nova_group),
                 ('mdev_class', nova_group),
@@ -132,7 +138,7 @@ Resource class of the inventory: ``VGPU`` (the default) or a ``CUSTOM_`` one.
         cfg.IntOpt(
             'max_instances',
             min=1,
-            deprecated_opts=aliases(('max_instances', nova_group)),
+            deprecated_opts=_aliases(novas, ('max_instances', nova_group)),
             help="""
 The most vGPUs of this type on one physical GPU.
 
@@ -144,7 +150,7 @@ maximum and the number of virtual functions are the only bounds.
             'traits',
             default=[],
             item_type=types.String(),
-            deprecated_opts=aliases(('traits', nova_group)),
+            deprecated_opts=_aliases(novas, ('traits', nova_group)),
             help="""
 Traits that every provider of this type carries beside those that follow from
 the GPU and the type: ``CUSTOM_`` ones or standard ones.
@@ -155,22 +161,31 @@ the GPU and the type: ``CUSTOM_`` ones or standard ones.
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register ``[devices]``; to be called before the files are parsed."""
-    conf.register_group(DEVICES_GROUP)
-    registered = conf[DEVICES_GROUP.name]
-    shared_with_nova = 'enabled_mdev_types' in registered
-    for option in device_options(with_aliases=not shared_with_nova):
-        if option.dest not in registered:
-            conf.register_opt(option, group=DEVICES_GROUP)
+    conf.register_group(devices_group())
+    _register(conf, GROUP, device_options(_list_registered(conf, GROUP)))
 
 
 def _register_type(conf: cfg.ConfigOpts, name: str) -> None:
     """Register the group of one enabled type; the files must be parsed."""
-    shared_with_nova = 'enabled_mdev_types' in conf[DEVICES_GROUP.name]
     group = f'{GROUP_PREFIX}{name}'
+    novas = _list_registered(conf, f'{NOVA_GROUP_PREFIX}{name}')
     conf.register_group(cfg.OptGroup(group))
-    for option in type_options(name, with_aliases=not shared_with_nova):
+    _register(conf, group, type_options(name, novas))
+
+
+def _register(
+    conf: cfg.ConfigOpts, group: str, options: Iterable[cfg.Opt]
+) -> None:
+    for option in options:
         if option.dest not in conf[group]:
             conf.register_opt(option, group=group)
+
+
+def _list_registered(conf: cfg.ConfigOpts, group: str) -> frozenset[Name]:
+    """The options that a group has by now, whoever registered them."""
+    if group not in conf:
+        return frozenset()
+    return frozenset((option, group) for option in conf[group])
 
 
 def read_declaration(
@@ -264,7 +279,8 @@ def _read(
     """An option's value, or None and a problem if it was refused."""
     try:
         return conf[group][option]
-    except ValueError as error:  # what oslo.config raises for a bad value
+    except (ValueError, cfg.Error) as error:
+        # A value of the wrong kind, or with a $reference that leads nowhere.
         name = f'[{shown_group or group}]{option}'
         # "Value for option … from LocationInfo(…) is not valid: the reason"
         reason = str(error).rpartition('is not valid: ')[2].rstrip('.')
@@ -280,7 +296,9 @@ def _read(
         return None
 
 
-def _deprecated(
-    names: Iterable[Alias],
-) -> list[cfg.DeprecatedOpt]:
-    return [cfg.DeprecatedOpt(name, group=group) for name, group in names]
+def _aliases(novas: Container[Name], *names: Name) -> list[cfg.DeprecatedOpt]:
+    return [
+        cfg.DeprecatedOpt(name, group=group)
+        for name, group in names
+        if (name, group) not in novas
+    ]

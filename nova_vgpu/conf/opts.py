@@ -30,6 +30,6 @@ for such a section, is read too.
 """,
     )
     return [
-        (devices.DEVICES_GROUP, devices.device_options()),
+        (devices.devices_group(), devices.device_options()),
         (example, devices.type_options('$VGPU_TYPE')),
     ]

@@ -14,10 +14,10 @@
 
 from collections.abc import Mapping
 import dataclasses
-import difflib
 
 from nova_vgpu import values
 from nova_vgpu.decisions import capacity
+from nova_vgpu.decisions import nearest
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import resolution
 from nova_vgpu.knowledge import capabilities
@@ -120,27 +120,25 @@ def _not_offered(
 ) -> values.Problem:
     declared = placed.declared.name
     shown = [capabilities.short_name(t) for t in types]
-    near = difflib.get_close_matches(
-        declared, [*shown, *(t.id for t in types)], n=1, cutoff=0.7
-    )
     offers = ', '.join(shown[:_SHOWN_TYPES])
     more = len(shown) - _SHOWN_TYPES
     if more > 0:
-        offers += (
-            f' and {more} more ("nova-vgpu type list --gpu {placed.gpu}")'
+        command = f'nova-vgpu type list --gpu {placed.gpu}'
+        offers += f' and {more} more ("{command}")'
+    if placed.reason is values.Reason.LISTED:
+        near = nearest.find_nearest(declared, [*shown, *(t.id for t in types)])
+        meant = f'Did you mean {near}? ' if near else ''
+        cure = f'{meant}List the GPU under a type that it offers.'
+    else:
+        cure = (
+            'List the GPU under a type that it offers, or set '
+            '[devices]unlisted_gpus = ignore.'
         )
-    meant = f'Did you mean {near[0]}? ' if near else ''
-    move = (
-        'take the GPU out of this section'
-        if placed.reason is values.Reason.LISTED
-        else 'list the GPU under a type that it offers, or set '
-        '[devices]unlisted_gpus = ignore'
-    )
     return _error(
         placed,
         'type-not-offered',
         f'does not offer {declared!r}. It offers: {offers}',
-        f'{meant}Enable a type that it offers, or {move}.',
+        cure,
     )
 
 
@@ -150,7 +148,7 @@ def _error(
     where = (
         placed.declared.option('device_addresses')
         if placed.reason is values.Reason.LISTED
-        else 'by default'
+        else 'not listed, so of the first type'
     )
     return values.Problem(
         values.Severity.ERROR,

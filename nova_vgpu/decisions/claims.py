@@ -20,9 +20,9 @@ operator's mistake. Everything else is.
 from collections.abc import Iterable
 from collections.abc import Iterator
 import dataclasses
-import difflib
 
 from nova_vgpu import values
+from nova_vgpu.decisions import nearest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -159,8 +159,8 @@ class _Index:
         there = [str(gpu) for gpu in self._host.gpus]
         if not there:
             return 'This host has no GPUs.'
-        close = difflib.get_close_matches(text.lower(), there, n=1, cutoff=0.7)
-        meant = f'Did you mean {close[0]}? ' if close else ''
+        close = nearest.find_nearest(text, there)
+        meant = f'Did you mean {close}? ' if close else ''
         return f'{meant}The GPUs of this host: {", ".join(there)}.'
 
 

@@ -15,9 +15,9 @@
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
-import difflib
 
 from nova_vgpu import values
+from nova_vgpu.decisions import nearest
 from nova_vgpu.decisions import resolution
 from nova_vgpu.knowledge import traits
 
@@ -66,10 +66,8 @@ def _not_enabled(
     section: str, declaration: values.Declaration
 ) -> values.Problem:
     of_type = section.partition('_')[2]
-    near = difflib.get_close_matches(
-        of_type, [d.name for d in declaration.types], n=1, cutoff=0.6
-    )
-    meant = f' Did you mean [vgpu_{near[0]}]?' if near else ''
+    near = nearest.find_nearest(of_type, [d.name for d in declaration.types])
+    meant = f' Did you mean [vgpu_{near}]?' if near else ''
     return values.Problem(
         values.Severity.WARNING,
         'section-not-enabled',

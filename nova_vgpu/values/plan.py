@@ -22,7 +22,7 @@ from nova_vgpu.values import vgpu
 
 
 class Reason(enum.Enum):
-    """Why a GPU is where it is in the plan."""
+    """Why a GPU serves the type that it serves."""
 
     LISTED = 'listed'
     FIRST_TYPE = 'first type'
