@@ -62,7 +62,9 @@ def _offers(
 ) -> Iterator[tuple[str, values.Offer]]:
     yield from ((gpu.name, offer) for offer in gpu.offers)
     for vf in gpu.vfs:
-        yield from ((vf.name, offer) for offer in vf.offers)
+        name = vf.name
+        for offer in vf.offers:
+            yield name, offer
 
 
 def _functions_bound(gpu: values.PhysicalGPU) -> str:

@@ -19,7 +19,6 @@ inventory, and leaves the others alone.
 """
 
 from collections.abc import Iterable
-from collections.abc import Iterator
 from collections.abc import Mapping
 
 from nova_vgpu import exception
@@ -50,6 +49,8 @@ def make_plan(
     problems.extend(claims.find_conflicts(claimed))
     names = resolution.list_type_names(host)
 
+    makers = _makers_of_first(declaration, host, names)
+
     assignments: list[values.Assignment] = []
     left_alone: list[values.LeftAlone] = []
     for gpu in host.gpus:
@@ -57,7 +58,7 @@ def make_plan(
         placed = (
             _assign_listed(gpu, of_gpu)
             if of_gpu
-            else _assign_unlisted(gpu, declaration, host, names)
+            else _assign_unlisted(gpu, declaration, makers)
         )
         if isinstance(placed, values.LeftAlone):
             left_alone.append(placed)
@@ -102,8 +103,7 @@ def _assign_listed(
 def _assign_unlisted(
     gpu: values.PhysicalGPU,
     declaration: values.Declaration,
-    host: values.Host,
-    names: Mapping[str, str],
+    makers: frozenset[str],
 ) -> values.Assignment | values.LeftAlone:
     if not declaration.types:
         return values.LeftAlone(gpu, 'no type is enabled')
@@ -114,7 +114,6 @@ def _assign_unlisted(
     if not capabilities.makes_vgpus(gpu):
         return values.LeftAlone(gpu, 'it makes no vGPUs')
     first = declaration.types[0]
-    makers = set(_makers_of(first.name, host, names))
     if makers and _maker(gpu) not in makers:
         return values.LeftAlone(
             gpu, f'no type lists it, and {first.name} is not of its vendor'
@@ -124,21 +123,27 @@ def _assign_unlisted(
     )
 
 
-def _makers_of(
-    declared: str, host: values.Host, names: Mapping[str, str]
-) -> Iterator[str]:
-    """Whose type this is: by who offers it here, else by how it is written."""
-    offered = [
+def _makers_of_first(
+    declaration: values.Declaration,
+    host: values.Host,
+    names: Mapping[str, str],
+) -> frozenset[str]:
+    """Whose type the first one is; empty if nothing tells.
+
+    By who offers it here, else by how it is written.
+    """
+    if not declaration.types:
+        return frozenset()
+    first = declaration.types[0].name
+    offered = frozenset(
         _maker(gpu)
         for gpu in host.gpus
-        if resolution.find_matches(declared, resolution.list_types(gpu, names))
-    ]
-    if offered:
-        yield from offered
-        return
-    made_by = capabilities.vendor_of_type(declared)
-    if made_by is not None:
-        yield made_by.name
+        if resolution.find_matches(first, resolution.list_types(gpu, names))
+    )
+    made_by = capabilities.vendor_of_type(first)
+    if offered or made_by is None:
+        return offered
+    return frozenset({made_by.name})
 
 
 def _maker(gpu: values.PhysicalGPU) -> str:

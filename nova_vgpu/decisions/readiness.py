@@ -16,11 +16,12 @@ import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.knowledge import vendor
 
 _STUB_DRIVER = 'pci-pf-stub'
 _PASSTHROUGH_DRIVER = 'vfio-pci'
-# Drivers of the kernel that run these GPUs without making vGPUs.
-_PLAIN_DRIVERS = frozenset({'nouveau', 'nova', 'nvidiafb', 'amdgpu', 'radeon'})
+# Drivers of the kernel that run NVIDIA's GPUs without making vGPUs.
+_PLAIN_DRIVERS = frozenset({'nouveau', 'nvidiafb'})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -84,20 +85,18 @@ def _function_obstacle(gpu: values.PhysicalGPU) -> Obstacle:
         return Obstacle(
             'no-types-yet',
             f'{len(gpu.vfs)} VFs are enabled, but none shows a vGPU type',
-            'See that the vGPU manager runs (nvidia-vgpu-mgr.service) and, on '
-            'a GPU in MIG mode, that GPU instances exist.',
+            made_by.no_types_cure if made_by else vendor.NO_TYPES_CURE,
         )
     if gpu.sriov is not None:
         return Obstacle(
             'vfs-off',
             f'its VFs are not enabled (0 of {gpu.sriov.total})',
-            f'Enable them: /usr/lib/nvidia/sriov-manage -e {gpu}'
-            if made_by is not None and made_by.name == 'NVIDIA'
-            else f'Enable them through sriov_numvfs of {gpu}.',
+            (made_by.vfs_off_cure if made_by else vendor.VFS_OFF_CURE).format(
+                gpu=gpu
+            ),
         )
     return Obstacle(
         'no-types',
         f'its driver, {gpu.driver}, shows no vGPU types',
-        'See that it is the vGPU host driver and not the one for bare metal, '
-        'and that the model makes vGPUs at all.',
+        vendor.NO_TYPES_CURE,
     )

@@ -23,6 +23,13 @@ from nova_vgpu import values
 from nova_vgpu.knowledge import type_name
 
 
+VFS_OFF_CURE = 'Enable them: write how many to sriov_numvfs of {gpu}.'
+NO_TYPES_CURE = (
+    'See that the driver is the one for vGPU hosts and not the one for bare '
+    'metal, and that the model makes vGPUs at all.'
+)
+
+
 class Vendor(abc.ABC):
     """The knowledge about one vendor's GPUs."""
 
@@ -32,6 +39,10 @@ class Vendor(abc.ABC):
     pci_id: int
     #: What the ids of its mdev types start with, before the hyphen.
     type_prefixes: tuple[str, ...] = ()
+    #: What to do about virtual functions that are not enabled on ``{gpu}``.
+    vfs_off_cure = VFS_OFF_CURE
+    #: What to do about virtual functions that show no types.
+    no_types_cure = NO_TYPES_CURE
 
     def parse_type_name(self, text: str) -> type_name.TypeName | None:
         """Take a type's name apart; None if it is not one of this vendor."""

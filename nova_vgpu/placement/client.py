@@ -177,9 +177,7 @@ class PlacementClient:
                 **arguments,
             )
         except ksa_exceptions.ClientException as error:
-            raise exception.PlacementError(
-                f'Placement does not answer: {error}'
-            ) from error
+            raise _no_answer(error) from error
         if response.status_code >= 400:
             raise exception.PlacementError(
                 f'Placement refused {method.upper()} {path}: '
@@ -189,7 +187,10 @@ class PlacementClient:
 
 
 def connect_without_keystone(url: str, token: str) -> PlacementClient:
-    """A client for a stand-alone Placement that runs with ``noauth2``."""
+    """A client for a stand-alone Placement that runs with ``noauth2``.
+
+    :raises PlacementError: if it does not answer.
+    """
     connection = openstack.connect(
         load_yaml_config=False,
         load_envvars=False,
@@ -198,7 +199,14 @@ def connect_without_keystone(url: str, token: str) -> PlacementClient:
         placement_endpoint_override=url,
         placement_default_microversion=_MICROVERSION,
     )
-    return PlacementClient(connection.placement)
+    try:
+        return PlacementClient(connection.placement)
+    except ksa_exceptions.ClientException as error:
+        raise _no_answer(error) from error
+
+
+def _no_answer(error: Exception) -> exception.PlacementError:
+    return exception.PlacementError(f'Placement does not answer: {error}')
 
 
 def _reason(response: typing.Any) -> str:

@@ -46,15 +46,23 @@ class NVIDIA(vendor.Vendor):
     name = 'NVIDIA'
     pci_id = 0x10DE
     type_prefixes = ('nvidia',)
+    vfs_off_cure = 'Enable them: /usr/lib/nvidia/sriov-manage -e {gpu}'
+    no_types_cure = (
+        'See that the vGPU manager runs (nvidia-vgpu-mgr.service) and, on a '
+        'GPU in MIG mode, that GPU instances exist.'
+    )
 
     def parse_type_name(self, text: str) -> type_name.TypeName | None:
         match = _NAME.fullmatch(' '.join(text.split()))
-        if match is None or match['model'].casefold() in _NOT_MODELS:
+        if match is None:
+            return None
+        model = match['model'].strip()
+        if model.casefold() in _NOT_MODELS:
             return None
         suffix = (match['suffix'] or '').upper()
         slices = match['slices']
         return type_name.TypeName(
-            model=match['model'],
+            model=model,
             framebuffer_mib=int(match['gigabytes']) * 1024 or 512,
             series=(match['series'] or '').upper(),
             slices=None if slices is None else int(slices),
