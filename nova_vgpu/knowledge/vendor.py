@@ -22,7 +22,6 @@ from collections.abc import Iterable
 from nova_vgpu import values
 from nova_vgpu.knowledge import type_name
 
-
 VFS_OFF_CURE = 'Enable them: write how many to sriov_numvfs of {gpu}.'
 NO_TYPES_CURE = (
     'See that the driver is the one for vGPU hosts and not the one for bare '

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+#
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+# Run every check of nova-vgpu, or those named, with tox:
+# tools/test.sh [ENVIRONMENT...]. All are run, also if one fails.
+
+set -euo pipefail
+# shellcheck source=tools/common.sh
+source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
+
+environments=("$@")
+if ((${#environments[@]} == 0)); then
+    environments=(pep8 py3 functional docs releasenotes genconfig)
+fi
+
+find_python
+system_packages test
+# reno and the theme of the documentation read the history.
+has_commit ||
+    die "$ROOT is not a git checkout with a commit that $(id -un) may read."
+virtualenv .venv-tox tox
+
+passed=() failed=()
+for environment in "${environments[@]}"; do
+    count=$((${#passed[@]} + ${#failed[@]} + 1))
+    step "$environment ($count of ${#environments[@]})"
+    if "$ROOT/.venv-tox/bin/tox" run -c "$ROOT/tox.ini" -e "$environment"; then
+        passed+=("$environment")
+    else
+        failed+=("$environment")
+    fi
+done
+step_done
+
+summary="${#passed[@]} passed, ${#failed[@]} failed in $SECONDS s"
+if ((${#failed[@]} > 0)); then
+    echo "==> $summary: ${failed[*]}"
+    exit 1
+fi
+echo "==> $summary"
