@@ -84,24 +84,49 @@ def load_declaration(
 
     conf = cfg.ConfigOpts()
     devices.register_opts(conf)
-    arguments = []
-    for path in config_files:
-        arguments += ['--config-file', path]
-    for path in config_dirs:
-        arguments += ['--config-dir', path]
+    # Not as two arguments: a path may start with a hyphen.
+    arguments = [f'--config-file={path}' for path in config_files]
+    arguments += [f'--config-dir={path}' for path in config_dirs]
     try:
         conf(arguments, project='nova', prog='nova-compute')
     except cfg.Error as error:
         raise exception.ConfigFileError(str(error)) from error
     except UnicodeDecodeError as error:
+        path = _find_no_text(config_files, config_dirs)
         raise exception.ConfigFileError(
-            f'A configuration file is no text: {error}'
+            f'{path} is no text: {error}'
+        ) from error
+    except OSError as error:
+        raise exception.ConfigFileError(
+            f'{error.filename} cannot be read: {error.strerror}'
         ) from error
     LOG.debug('configuration files: %s', conf.config_file)
     declaration, problems = devices.read_declaration(conf)
     if not conf.config_file and not conf.config_dir:
         problems += (_no_files(),)
     return declaration, problems
+
+
+def _find_no_text(
+    config_files: Sequence[str], config_dirs: Sequence[str]
+) -> str:
+    """The file that is no text, or the directories if it is in one of them.
+
+    oslo.config does not say which one it was.
+    """
+    from oslo_config import cfg
+
+    if not config_files and not config_dirs:
+        config_files = cfg.find_config_files('nova', 'nova-compute')
+        config_dirs = cfg.find_config_dirs('nova', 'nova-compute')
+    for path in config_files:
+        try:
+            cfg.ConfigParser(path, {}).parse()
+        except UnicodeDecodeError:
+            return path
+        except OSError:
+            continue
+    return f'A file in {", ".join(config_dirs)}'
 
 
 def _no_files() -> values.Problem:

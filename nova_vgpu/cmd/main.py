@@ -33,6 +33,8 @@ Declare which vGPU type each physical GPU serves, and see what that means.
 Nothing here changes the host.
 """
 
+_EXIT_NO_COMMAND = 2
+
 
 class NovaVGPU(app.App):
     """The program: global options, and what they lead to."""
@@ -91,7 +93,7 @@ class NovaVGPU(app.App):
             action='append',
             default=[],
             help='Directory whose *.conf files are read after the files; may '
-            'be repeated.',
+            'be repeated. Default: the directories that nova-compute reads.',
         )
         parser.add_argument(
             '--libvirt',
@@ -129,6 +131,20 @@ class NovaVGPU(app.App):
         if not argv:  # no command: help, instead of cliff's interactive mode
             self.options.deferred_help = True
 
+    def run_subcommand(self, argv: list[str]) -> int:
+        try:
+            self.command_manager.find_command(argv)
+        except ValueError:
+            # cliff would say so on standard output, which is for data.
+            self.LOG.error(
+                "%r is not a command. Did you mean: %s? See '%s --help'.",
+                ' '.join(argv),
+                ', '.join(self.get_fuzzy_matches(argv[0])),
+                self.NAME,
+            )
+            return _EXIT_NO_COMMAND
+        return super().run_subcommand(argv)
+
     def prepare_to_run_command(self, cmd: command.Command) -> None:
         self.LOG.debug('running %s', cmd.cmd_name)
 
@@ -141,6 +157,7 @@ def _set_up_log() -> None:
     log.register_options(conf)
     conf([], project='nova-vgpu', default_config_files=[])
     conf.set_override('debug', True)
+    conf.set_override('use_stderr', True)  # standard output is for data
     log.setup(conf, 'nova-vgpu')
 
 

@@ -240,12 +240,12 @@ def _read_type(
     return values.DeclaredType(
         name=name,
         group=shown,
-        device_addresses=tuple(
-            read('device_addresses', 'device_addresses') or ()
+        device_addresses=_without_empty(
+            read('device_addresses', 'device_addresses')
         ),
         resource_class=read('resource_class', 'mdev_class') or 'VGPU',
         max_instances=read('max_instances', 'max_instances'),
-        traits=tuple(read('traits', 'traits') or ()),
+        traits=_without_empty(read('traits', 'traits')),
     )
 
 
@@ -254,8 +254,7 @@ def _read_enabled_types(
 ) -> tuple[tuple[str, ...], str]:
     """The enabled types, each once, and the option that they were found in.
 
-    Sections know no upper and lower case, so neither do types; an empty entry
-    (a comma too many) is none.
+    Sections know no upper and lower case, so neither do types.
     """
     option = 'enabled_vgpu_types'
     found = _read(conf, 'devices', option, problems)
@@ -263,10 +262,14 @@ def _read_enabled_types(
         option = 'enabled_mdev_types'
         found = _read(conf, 'devices', option, problems)
     by_case: dict[str, str] = {}
-    for name in found or ():
-        if name:
-            by_case.setdefault(name.casefold(), name)
+    for name in _without_empty(found):
+        by_case.setdefault(name.casefold(), name)
     return tuple(by_case.values()), option
+
+
+def _without_empty(found: Iterable[str] | None) -> tuple[str, ...]:
+    """The entries of a list; an empty one (a comma too many) is none."""
+    return tuple(entry for entry in found or () if entry)
 
 
 def _read(
@@ -279,11 +282,14 @@ def _read(
     """An option's value, or None and a problem if it was refused."""
     try:
         return conf[group][option]
-    except (ValueError, cfg.Error) as error:
-        # A value of the wrong kind, or with a $reference that leads nowhere.
+    except (ValueError, cfg.Error, RecursionError) as error:
+        # A value of the wrong kind, or with a $reference that leads nowhere
+        # or in a circle.
         name = f'[{shown_group or group}]{option}'
         # "Value for option … from LocationInfo(…) is not valid: the reason"
         reason = str(error).rpartition('is not valid: ')[2].rstrip('.')
+        if isinstance(error, RecursionError):
+            reason = 'it refers to itself'
         problems.append(
             values.Problem(
                 values.Severity.FATAL,

@@ -20,7 +20,7 @@ from nova_vgpu.conf import devices
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
     """The options by group; the dynamic groups under an exemplary name."""
     example = cfg.OptGroup(
-        f'{devices.GROUP_PREFIX}$VGPU_TYPE',
+        f'{devices.GROUP_PREFIX}<type>',
         title='One vGPU type',
         help="""
 One section for each type of ``[devices]enabled_vgpu_types``, with the type in
@@ -31,5 +31,5 @@ for such a section, is read too.
     )
     return [
         (devices.devices_group(), devices.device_options()),
-        (example, devices.type_options('$VGPU_TYPE')),
+        (example, devices.type_options('<type>')),
     ]

@@ -14,7 +14,7 @@
 
 ::
 
-    total = min(existing of the type + room on its functions,
+    total = min(existing of the type + room on its functions, usable VFs,
                 the type's maximum per GPU, max_instances)
 
 A function's own answer is not enough: each of 48 VFs says that it would take
@@ -48,6 +48,10 @@ def plan_capacity(
     )
     maximum = capabilities.facts_of(gpu, vgpu_type).max_instances
     bounds = [(existing + room, _functions_bound(gpu))]
+    if gpu.framework is not values.Framework.MDEV:
+        # A virtual function holds one vGPU, whatever it says it would take.
+        usable = sum(vf.name in functions for vf in gpu.vfs)
+        bounds.append((usable, 'VFs'))
     if maximum is not None:
         others = _others_in_units(gpu, vgpu_type, functions)
         bounds.append((max(maximum - others, 0), 'type maximum'))

@@ -44,6 +44,7 @@ def find_claims(
 ) -> tuple[tuple[Claim, ...], tuple[values.Problem, ...]]:
     """Every claim, and a problem for every address that makes none."""
     index = _Index(host)
+    faulty = frozenset(fault.device for fault in host.faults)
     claims: list[Claim] = []
     problems: list[values.Problem] = []
     for declared in types:
@@ -51,7 +52,7 @@ def find_claims(
             found = index.find(declared, written)
             if isinstance(found, Claim):
                 claims.append(found)
-                problems.extend(_vf_problem(found))
+                problems.extend(_vf_problem(found, faulty))
             else:
                 problems.append(found)
     return tuple(claims), tuple(problems)
@@ -111,12 +112,14 @@ class _Index:
         if address in self._gpus:
             return Claim(declared, written, self._gpus[address])
         device = address.node_device_name
+        other = address in self._host.other_functions
+        if address in self._vfs and not other:
+            # Also one with a fault: whose it is, is known all the same.
+            return Claim(declared, written, self._vfs[address], device)
         if any(fault.device == device for fault in self._host.faults):
             return _unreadable(declared, written)
-        if address in self._host.other_functions:
-            return self._not_a_gpu(declared, written)
-        if address in self._vfs:
-            return Claim(declared, written, self._vfs[address], device)
+        if other:
+            return self._not_a_gpu(declared, written, address)
         return self._absent(declared, written, address)
 
     def _malformed(
@@ -132,13 +135,16 @@ class _Index:
         )
 
     def _not_a_gpu(
-        self, declared: values.DeclaredType, written: str
+        self,
+        declared: values.DeclaredType,
+        written: str,
+        address: values.PciAddress,
     ) -> values.Problem:
         return _fatal(
             declared,
             'not-a-gpu',
             f'{written} is on this host, but it is no GPU',
-            self._nearest(written),
+            self._nearest(str(address)),
         )
 
     def _absent(
@@ -184,10 +190,15 @@ def _unreadable(declared: values.DeclaredType, written: str) -> values.Problem:
     )
 
 
-def _vf_problem(claim: Claim) -> Iterator[values.Problem]:
-    """A listed VF that is not enabled; said once per address."""
+def _vf_problem(
+    claim: Claim, faulty: frozenset[str]
+) -> Iterator[values.Problem]:
+    """A listed VF that is not enabled or not read; said once per address."""
     enabled = {vf.name for vf in claim.gpu.vfs}
     if claim.function is None or claim.function in enabled:
+        return
+    if claim.function in faulty:
+        yield _unreadable(claim.declared, claim.written)
         return
     option = claim.declared.option('device_addresses')
     yield values.Problem(

@@ -62,7 +62,7 @@ def make_plan(
         )
         if isinstance(placed, values.LeftAlone):
             left_alone.append(placed)
-        elif placed is not None:
+        else:
             settled, found = assignment.settle(placed, names)
             assignments.append(settled)
             problems.extend(found)
@@ -86,11 +86,10 @@ def require_valid(plan: values.Plan) -> None:
 
 def _assign_listed(
     gpu: values.PhysicalGPU, of_gpu: list[claims.Claim]
-) -> values.Assignment | None:
-    """The GPU's assignment; None while the types dispute it."""
+) -> values.Assignment | values.LeftAlone:
     declared = of_gpu[0].declared
     if any(claim.declared.name != declared.name for claim in of_gpu):
-        return None
+        return values.LeftAlone(gpu, 'more than one type lists it')
     functions = frozenset(claim.function or '' for claim in of_gpu)
     return values.Assignment(
         gpu,

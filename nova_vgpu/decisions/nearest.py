@@ -19,13 +19,18 @@ _LEAST_ALIKE = 0.7
 
 
 def find_nearest(text: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like the text; None if none is like it.
+    """The one candidate most like the text; None if there is no such one.
 
     Two characters in each other's place are the likeliest slip of all.
     """
-    scored = [(_likeness(text, other), other) for other in candidates]
-    best, other = max(scored, default=(0.0, ''), key=lambda item: item[0])
-    return other if best >= _LEAST_ALIKE else None
+    alike: dict[float, list[str]] = {}
+    for other in candidates:
+        alike.setdefault(_likeness(text, other), []).append(other)
+    best = max(alike, default=0.0)
+    # Several that are as near as each other are no help.
+    if best < _LEAST_ALIKE or len(alike[best]) > 1:
+        return None
+    return alike[best][0]
 
 
 def _likeness(text: str, other: str) -> float:

@@ -35,7 +35,8 @@ class Obstacle:
 
 def find_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
     """What keeps a GPU from offering any type; None if it offers some."""
-    if gpu.framework is not None:
+    # Not by the framework: a VF can be ready for it with nothing to choose.
+    if gpu.types or gpu.all_vgpus:
         return None
     return _driver_obstacle(gpu) or _function_obstacle(gpu)
 

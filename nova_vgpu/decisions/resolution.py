@@ -59,6 +59,8 @@ def find_matches(
     """The types that the text can mean."""
     types = tuple(types)
     wanted = _plain(declared)
+    if not wanted:
+        return ()  # and not every type without a name
     exact = tuple(t for t in types if wanted in (_plain(t.id), _plain(t.name)))
     if exact:
         return exact

@@ -109,14 +109,19 @@ def check_types(
             for gpu in host.gpus
         )
         option = declaration.types_option
+        ignored = declaration.unlisted is values.UnlistedGPUs.IGNORE
         if offered:
             yield values.Problem(
                 values.Severity.WARNING,
                 'type-unused',
                 option,
                 f'{option}: no GPU serves {declared.name!r}.',
-                f'List GPUs in {declared.option("device_addresses")}: only '
-                'the first type takes GPUs that are not listed.',
+                f'List GPUs in {declared.option("device_addresses")}: '
+                + (
+                    'GPUs that are not listed are ignored.'
+                    if ignored
+                    else 'only the first type takes GPUs that are not listed.'
+                ),
             )
         else:
             yield values.Problem(

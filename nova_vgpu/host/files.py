@@ -47,11 +47,9 @@ class Files:
 
         :raises Unreadable: also if it is no text, or too much of it.
         """
-        path = self._path(parts)
+        path = self.path(*parts)
         try:
-            # Opened without blocking: a FIFO must not hang the reader.
-            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            with open(handle, 'rb', buffering=0) as file:
+            with open(path, 'rb', buffering=0, opener=_open) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     raise Unreadable(path, 'is not a regular file')
                 data = file.read(_MOST_BYTES + 1) or b''
@@ -72,9 +70,9 @@ class Files:
 
         :raises Unreadable: also if it is not there.
         """
-        path = self._path(parts)
+        path = self.path(*parts)
         try:
-            return tuple(sorted(os.listdir(path)))
+            return tuple(sorted(map(_printable, os.listdir(path))))
         except OSError as error:
             raise _unreadable(path, error) from error
 
@@ -83,14 +81,27 @@ class Files:
 
         :raises Unreadable: also if it is no link.
         """
-        path = self._path(parts)
+        path = self.path(*parts)
         try:
-            return os.readlink(path)
+            return _printable(os.readlink(path))
         except OSError as error:
             raise _unreadable(path, error) from error
 
-    def _path(self, parts: tuple[str, ...]) -> str:
+    def path(self, *parts: str) -> str:
         return os.path.join(self.root, *parts)
+
+
+def _open(path: str, flags: int) -> int:
+    """Open without blocking: a FIFO must not hang the reader."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _printable(name: str) -> str:
+    """The name with bytes that are no text escaped, so that it can be told.
+
+    A name like that leads nowhere, which is as good as not being there.
+    """
+    return os.fsencode(name).decode('utf-8', 'backslashreplace')
 
 
 def _unreadable(path: str, error: OSError) -> Unreadable:

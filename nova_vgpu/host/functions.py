@@ -37,6 +37,10 @@ Found = tuple[tuple[values.Offer, ...], tuple[values.VGPU, ...]]
 _CREATABLE = re.compile(r'([0-9]{1,9})\s*:\s*(\S.*)', re.ASCII)
 _NUMBER = re.compile(r'[0-9]{1,9}', re.ASCII)
 _HEX = re.compile(r'0x[0-9a-f]{1,8}', re.ASCII | re.IGNORECASE)
+_HEADER = re.compile(r'ID\s*:.*', re.ASCII | re.IGNORECASE)
+# The registers of the SR-IOV capability have 16 bits. (PCI Express Base
+# Specification, "SR-IOV Extended Capability".)
+_MOST_VFS = 0xFFFF
 
 
 class TypeMemory:
@@ -71,6 +75,9 @@ class FunctionReader:
 
     def add_fault(self, device: str, error: files.Unreadable) -> None:
         self._faults.append(values.ReadFault(device, error.path, error.reason))
+
+    def path(self, *path: str) -> str:
+        return self._files.path(*path)
 
     def list(self, where: Path) -> tuple[str, ...]:
         return self._files.list(*where)
@@ -107,7 +114,7 @@ class FunctionReader:
     def read_sriov(self, device: str, where: Path) -> values.Sriov | None:
         """How many VFs a GPU could have, and where they would be."""
         try:
-            total = self._read_number(*where, 'sriov_totalvfs')
+            total = self._read_register(*where, 'sriov_totalvfs')
         except files.Unreadable as error:
             if not error.gone:
                 self.add_fault(device, error)
@@ -115,8 +122,8 @@ class FunctionReader:
         if not total:
             return None
         try:
-            offset = self._read_number(*where, 'sriov_offset')
-            stride = self._read_number(*where, 'sriov_stride')
+            offset = self._read_register(*where, 'sriov_offset')
+            stride = self._read_register(*where, 'sriov_stride')
         except files.Unreadable as error:
             if not error.gone:
                 self.add_fault(device, error)
@@ -153,11 +160,17 @@ class FunctionReader:
             text = self._files.read(*where, 'nvidia', 'creatable_vgpu_types')
             for line in text.splitlines():
                 match = _CREATABLE.fullmatch(line.strip())
-                if match:  # a header line is none
+                if match:
                     vgpu_type = memory.add(
                         values.VGPUType(f'nvidia-{int(match[1])}', match[2])
                     )
                     offers.append(values.Offer(vgpu_type, 1))
+                elif _HEADER.fullmatch(line.strip()) is None:
+                    raise self._unexpected(
+                        line,
+                        'an id and a name',
+                        (*where, 'nvidia', 'creatable_vgpu_types'),
+                    )
         except files.Unreadable as error:
             self.add_fault(device, error)
         try:
@@ -183,6 +196,10 @@ class FunctionReader:
             return ()
         for type_id in type_ids:
             try:
+                # First, so that a type on its way out is not remembered.
+                available = self._read_number(
+                    *directory, type_id, 'available_instances'
+                )
                 vgpu_type = memory.get(type_id) or memory.add(
                     values.VGPUType(
                         type_id,
@@ -190,9 +207,6 @@ class FunctionReader:
                         or None,
                         self.read_facts(where, type_id),
                     )
-                )
-                available = self._read_number(
-                    *directory, type_id, 'available_instances'
                 )
             except files.Unreadable as error:
                 self.add_fault(device, error)
@@ -226,15 +240,26 @@ class FunctionReader:
     def _read_number(self, *path: str) -> int:
         return int(self._read_matching(_NUMBER, 'a number', path))
 
+    def _read_register(self, *path: str) -> int:
+        number = self._read_number(*path)
+        if number > _MOST_VFS:
+            raise self._unexpected(str(number), 'a number of 16 bits', path)
+        return number
+
     def _read_matching(
         self, pattern: re.Pattern[str], wanted: str, path: Path
     ) -> str:
         text = self._files.read(*path)
         if pattern.fullmatch(text) is None:
-            raise files.Unreadable(
-                '/'.join(path), f'holds {text[:40]!r} instead of {wanted}'
-            )
+            raise self._unexpected(text, wanted, path)
         return text
+
+    def _unexpected(
+        self, text: str, wanted: str, path: Path
+    ) -> files.Unreadable:
+        return files.Unreadable(
+            self._files.path(*path), f'holds {text[:40]!r} instead of {wanted}'
+        )
 
 
 def _is_uuid(text: str) -> bool:

@@ -18,11 +18,14 @@ vendor-specific VFIO framework; where the host's sysfs is at hand too, those
 gaps are filled from there, and the result equals that of the sysfs reader.
 """
 
+from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Mapping
 import contextlib
 import dataclasses
+import re
 import typing
+import uuid
 from xml.etree import ElementTree
 
 import libvirt
@@ -32,6 +35,9 @@ from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import functions
 from nova_vgpu.host import sysfs
+
+_ADDRESS_PARTS = ('domain', 'bus', 'slot', 'function')
+_NUMBER = re.compile(r'(0x[0-9a-f]{1,8}|[0-9]{1,9})', re.ASCII | re.IGNORECASE)
 
 
 class NodeDevice(typing.Protocol):
@@ -123,21 +129,31 @@ class _Scan:
             if root
             else None
         )
-        self._vgpus: dict[str, list[values.VGPU]] = {}
+        #: By the names of their parents, and by their own.
+        self._vgpus: dict[str, dict[str, values.VGPU]] = {}
 
     def read(self) -> values.Host:
         found = self._read_devices()
+        self._add_lost_vgpus({function.name for function in found})
         by_address = {f.address: f for f in found if f.address is not None}
+        of_gpus = {
+            address: function
+            for address, function in by_address.items()
+            if sysfs.is_gpu(function.vendor, function.pci_class)
+        }
+        # A VF in the making may not say so yet; its GPU does.
+        vfs = {vf for function in of_gpus.values() for vf in function.vfs}
         gpus = [
-            self._gpu(address, function, by_address)
-            for address, function in sorted(
-                by_address.items(), key=lambda item: item[0]
-            )
-            if not function.is_vf
-            and sysfs.is_gpu(function.vendor, function.pci_class)
+            self._gpu(address, of_gpus[address], by_address)
+            for address in sorted(of_gpus)
+            if not of_gpus[address].is_vf and address not in vfs
         ]
         used = {gpu.address for gpu in gpus}
         used.update(vf.address for gpu in gpus for vf in gpu.vfs)
+        for address in sorted(a for a in of_gpus if a not in used):
+            self._fault(
+                of_gpus[address].name, 'the GPU that it belongs to is missing'
+            )
         gpus.extend(
             values.PhysicalGPU(
                 name=parent.name,
@@ -147,7 +163,7 @@ class _Scan:
             for parent in sorted(found, key=lambda f: f.name)
             if parent.address is None and parent.offers
         )
-        others = frozenset(a for a in by_address if a not in used)
+        others = frozenset(by_address) - of_gpus.keys() - used
         return values.Host(tuple(gpus), others, tuple(self._faults))
 
     def _read_devices(self) -> list[_Function]:
@@ -166,29 +182,41 @@ class _Scan:
                 if capability is None:
                     raise _Malformed('no <capability>')
                 if capability.get('type') == 'mdev':
-                    self._add_vgpu(root, capability)
+                    self._add_vgpu(name, root, capability)
                 else:
                     found.append(_parse_function(name, root, capability))
             except libvirt.libvirtError as error:
                 if error.get_error_domain() == libvirt.VIR_FROM_RPC:
                     raise  # the connection broke, not the device
                 self._fault(name, str(error))
-            except (ElementTree.ParseError, _Malformed) as error:
+            except (ElementTree.ParseError, ValueError, _Malformed) as error:
                 self._fault(name, str(error))
         return found
 
     def _add_vgpu(
-        self, root: ElementTree.Element, capability: ElementTree.Element
+        self,
+        name: str,
+        root: ElementTree.Element,
+        capability: ElementTree.Element,
     ) -> None:
-        parent = root.findtext('parent') or ''
+        parent = root.findtext('parent')
+        if not parent:
+            raise _Malformed('no <parent>')
         type_id = _attribute(capability, 'type', 'id')
-        uuid = capability.findtext('uuid')
-        if not uuid:
-            # Before libvirt 5 the UUID was only in the device's name.
-            raise _Malformed('no <uuid>')
-        self._vgpus.setdefault(parent, []).append(
-            values.VGPU(parent, type_id, uuid.lower())
-        )
+        # Before libvirt 5 the UUID was only in the device's name.
+        found = capability.findtext('uuid') or ''
+        try:
+            vgpu = values.VGPU(parent, type_id, str(uuid.UUID(found)))
+        except ValueError as error:
+            raise _Malformed(f'<uuid> holds {found[:40]!r}') from error
+        self._vgpus.setdefault(parent, {})[name] = vgpu
+
+    def _add_lost_vgpus(self, parents: Container[str]) -> None:
+        """Faults for mdevs whose parent is not there, or cannot be read."""
+        for parent, on_it in self._vgpus.items():
+            if parent not in parents:
+                for name in on_it:
+                    self._fault(name, f'its parent {parent!r} is missing')
 
     def _gpu(
         self,
@@ -218,10 +246,10 @@ class _Scan:
             name=function.name,
             address=address,
             ids=values.PciIds(function.vendor, function.device, *subsystem),
-            driver=function.driver or self._driver(where),
+            driver=function.driver or self._driver(function.name, where),
             sriov=sriov,
             vfs=tuple(vfs),
-            offers=self._completed(function.offers, where, memory),
+            offers=self._completed(function, where, memory),
             vgpus=self._vgpus_on(function.name),
         )
 
@@ -232,7 +260,7 @@ class _Scan:
         memory: functions.TypeMemory,
     ) -> values.VirtualFunction:
         where = (*functions.PCI, str(address))
-        driver = vf.driver or self._driver(where)
+        driver = vf.driver or self._driver(vf.name, where)
         if self._sysfs is not None and self._has_vendor_vfio(where):
             offers, vgpus = self._sysfs.read_vendor_vfio(
                 vf.name, where, memory
@@ -241,49 +269,51 @@ class _Scan:
         return values.VirtualFunction(
             address,
             driver,
-            self._completed(vf.offers, where, memory),
+            self._completed(vf, where, memory),
             self._vgpus_on(vf.name),
         )
 
     def _vgpus_on(self, name: str) -> tuple[values.VGPU, ...]:
-        on_it = self._vgpus.get(name, ())
-        return tuple(sorted(on_it, key=lambda vgpu: vgpu.name))
+        on_it = self._vgpus.get(name, {})
+        return tuple(sorted(on_it.values(), key=lambda vgpu: vgpu.name))
 
     def _completed(
         self,
-        offers: tuple[values.Offer, ...],
+        function: _Function,
         where: functions.Path,
         memory: functions.TypeMemory,
     ) -> tuple[values.Offer, ...]:
         """The offers in order, each type with what the driver says of it."""
         completed = []
-        for offer in sorted(offers, key=lambda offer: offer.type.id):
+        for offer in sorted(function.offers, key=lambda offer: offer.type.id):
             vgpu_type = memory.get(offer.type.id)
             if vgpu_type is None:
-                vgpu_type = memory.add(self._with_facts(offer.type, where))
+                vgpu_type = memory.add(
+                    self._with_facts(function.name, offer.type, where)
+                )
             completed.append(values.Offer(vgpu_type, offer.available))
         return tuple(completed)
 
     def _with_facts(
-        self, vgpu_type: values.VGPUType, where: functions.Path
+        self, device: str, vgpu_type: values.VGPUType, where: functions.Path
     ) -> values.VGPUType:
         if self._sysfs is None:
             return vgpu_type
         try:
             facts = self._sysfs.read_facts(where, vgpu_type.id)
         except files.Unreadable as error:
-            self._fault(where[-1], str(error))
+            self._sysfs.add_fault(device, error)
             return vgpu_type
         return dataclasses.replace(vgpu_type, facts=facts)
 
-    def _driver(self, where: functions.Path) -> str | None:
+    def _driver(self, device: str, where: functions.Path) -> str | None:
         """libvirt's test driver drops the driver's name; sysfs has it."""
         if self._sysfs is None:
             return None
         try:
             return self._sysfs.read_driver(where)
         except files.Unreadable as error:
-            self._fault(where[-1], str(error))
+            self._sysfs.add_fault(device, error)
             return None
 
     def _has_vendor_vfio(self, where: functions.Path) -> bool:
@@ -304,6 +334,8 @@ def _parse_function(
     name: str, root: ElementTree.Element, capability: ElementTree.Element
 ) -> _Function:
     if capability.get('type') != 'pci':
+        if name.startswith(('pci_', 'mdev_')):
+            raise _Malformed('its <capability> is not that of its kind')
         # A virtual parent: the types sit in a capability within the same.
         return _Function(name, offers=_parse_offers(capability))
     inner = {c.get('type'): c for c in capability.findall('capability')}
@@ -311,20 +343,23 @@ def _parse_function(
     if functions_of is None:
         functions_of = ElementTree.Element('capability')
     types = inner.get('mdev_types')
+    address = _parse_address(
+        capability.findtext(tag) for tag in _ADDRESS_PARTS
+    )
+    if address.node_device_name != name:
+        raise _Malformed(f'its address is {address}')
     return _Function(
         name=name,
-        address=values.PciAddress(
-            *(
-                _number(capability.findtext(tag), 0)
-                for tag in ('domain', 'bus', 'slot', 'function')
-            )
-        ),
-        vendor=_number(_attribute(capability, 'vendor', 'id'), 16),
-        device=_number(_attribute(capability, 'product', 'id'), 16),
-        pci_class=_number(capability.findtext('class'), 16),
+        address=address,
+        vendor=_number(_attribute(capability, 'vendor', 'id')),
+        device=_number(_attribute(capability, 'product', 'id')),
+        pci_class=_number(capability.findtext('class')),
         driver=root.findtext('driver/name'),
-        total_vfs=_number(functions_of.get('maxCount', '0'), 10),
-        vfs=tuple(_parse_address(a) for a in functions_of.findall('address')),
+        total_vfs=_number(functions_of.get('maxCount', '0')),
+        vfs=tuple(
+            _parse_address(element.get(part) for part in _ADDRESS_PARTS)
+            for element in functions_of.findall('address')
+        ),
         is_vf='phys_function' in inner,
         offers=() if types is None else _parse_offers(types),
     )
@@ -336,19 +371,20 @@ def _parse_offers(
     return tuple(
         values.Offer(
             values.VGPUType(_own(element, 'id'), element.findtext('name')),
-            _number(element.findtext('availableInstances'), 10),
+            _number(element.findtext('availableInstances')),
         )
         for element in capability.iter('type')
     )
 
 
-def _parse_address(element: ElementTree.Element) -> values.PciAddress:
-    return values.PciAddress(
-        *(
-            _number(element.get(part), 16)
-            for part in ('domain', 'bus', 'slot', 'function')
+def _parse_address(parts: Iterable[str | None]) -> values.PciAddress:
+    domain, bus, slot, function = map(_number, parts)
+    try:
+        return values.PciAddress.parse(
+            f'{domain:x}:{bus:x}:{slot:x}.{function:x}'
         )
-    )
+    except values.MalformedAddress as error:
+        raise _Malformed(str(error)) from error
 
 
 def _own(element: ElementTree.Element, attribute: str) -> str:
@@ -365,8 +401,9 @@ def _attribute(parent: ElementTree.Element, tag: str, attribute: str) -> str:
     return _own(element, attribute)
 
 
-def _number(text: str | None, base: int) -> int:
-    try:
-        return int((text or '')[:12], base)
-    except ValueError as error:
-        raise _Malformed(f'{text!r} is not a number') from error
+def _number(text: str | None) -> int:
+    """A number as libvirt writes it: hexadecimal with 0x, decimal without."""
+    match = _NUMBER.fullmatch((text or '').strip())
+    if match is None:
+        raise _Malformed(f'{(text or "")[:40]!r} is not a number')
+    return int(match[1], 16 if 'x' in match[1].lower() else 10)

@@ -19,6 +19,7 @@ cannot be read becomes a fault of that one device; the others are read all the
 same.
 """
 
+from collections.abc import Iterable
 from collections.abc import Iterator
 
 from nova_vgpu import exception
@@ -55,11 +56,14 @@ class _Scan:
     def __init__(self, tree: files.Files) -> None:
         self._faults: list[values.ReadFault] = []
         self._reader = functions.FunctionReader(tree, self._faults)
+        self._entries: dict[values.PciAddress, tuple[str, ...]] = {}
+        #: The functions that say themselves that they are VFs of a GPU.
+        self._virtual: set[values.PciAddress] = set()
 
     def read(self) -> values.Host:
         on_bus = self._list_functions()
-        gpus = []
         others = set(on_bus)
+        found = []
         for address, name in on_bus.items():
             try:
                 gpu = self._read_function(address, name, on_bus)
@@ -68,11 +72,34 @@ class _Scan:
                 others.discard(address)
                 continue
             if gpu is not None:
-                gpus.append(gpu)
+                found.append(gpu)
                 others.discard(address)
-                others.difference_update(vf.address for vf in gpu.vfs)
+        vfs = {vf.address for gpu in found for vf in gpu.vfs}
+        # A VF in the making has no "physfn" yet; its GPU knows it already.
+        gpus = [gpu for gpu in found if gpu.address not in vfs]
+        self._add_orphans(self._virtual - vfs, on_bus)
         gpus.extend(self._read_virtual_parents())
+        others -= vfs | self._virtual
         return values.Host(tuple(gpus), frozenset(others), tuple(self._faults))
+
+    def _add_orphans(
+        self,
+        orphans: Iterable[values.PciAddress],
+        on_bus: dict[values.PciAddress, str],
+    ) -> None:
+        """Faults for VFs whose GPU was not read, or does not lead to them."""
+        told = {fault.device for fault in self._faults}
+        for address in sorted(orphans):
+            device = address.node_device_name
+            if device not in told:
+                path = self._reader.path(
+                    *functions.PCI, on_bus[address], 'physfn'
+                )
+                self._faults.append(
+                    values.ReadFault(
+                        device, path, 'the GPU that it belongs to was not read'
+                    )
+                )
 
     def _list_functions(self) -> dict[values.PciAddress, str]:
         """The directory of every PCI function, in order of address."""
@@ -88,7 +115,7 @@ class _Scan:
             try:
                 found[values.PciAddress.parse(name)] = name
             except values.MalformedAddress as error:
-                path = '/'.join((*functions.PCI, name))
+                path = self._reader.path(*functions.PCI, name)
                 self._faults.append(values.ReadFault(name, path, str(error)))
         return dict(sorted(found.items()))
 
@@ -103,10 +130,11 @@ class _Scan:
         vendor = self._reader.read_hex(*where, 'vendor')
         if vendors.get_by_pci_id(vendor) is None:
             return None
-        entries = self._reader.list(where)
-        if 'physfn' in entries:
-            return None
         if not is_gpu(vendor, self._reader.read_hex(*where, 'class')):
+            return None
+        entries = self._list(address, where)
+        if 'physfn' in entries:
+            self._virtual.add(address)
             return None
         device = address.node_device_name
         memory = functions.TypeMemory()
@@ -147,7 +175,7 @@ class _Scan:
             except files.Unreadable as error:
                 self._reader.add_fault(device, error)
             except values.MalformedAddress as error:
-                path = '/'.join((*where, entry))
+                path = self._reader.path(*where, entry)
                 self._faults.append(values.ReadFault(device, path, str(error)))
         for address in sorted(addresses):
             try:
@@ -163,7 +191,7 @@ class _Scan:
     ) -> values.VirtualFunction:
         where = (*functions.PCI, name)
         device = address.node_device_name
-        entries = self._reader.list(where)
+        entries = self._list(address, where)
         vendor_vfio = 'nvidia' in entries
         if vendor_vfio:
             offers, vgpus = self._reader.read_vendor_vfio(
@@ -180,6 +208,14 @@ class _Scan:
             vgpus,
             vendor_vfio,
         )
+
+    def _list(
+        self, address: values.PciAddress, where: functions.Path
+    ) -> tuple[str, ...]:
+        """What is in a function's directory, which is listed once."""
+        if address not in self._entries:
+            self._entries[address] = self._reader.list(where)
+        return self._entries[address]
 
     def _read_virtual_parents(self) -> Iterator[values.PhysicalGPU]:
         """Parents of mdevs that are no PCI devices (the kernel's mtty)."""

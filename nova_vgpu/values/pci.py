@@ -30,6 +30,8 @@ _ADDRESS = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 
+_LAST_ROUTING_ID = 0xFFFF
+
 
 class MalformedAddress(ValueError):
     """The text is not a PCI address."""
@@ -111,10 +113,17 @@ class Sriov:
     stride: int | None = None
 
     def addresses(self, physical: PciAddress) -> tuple[PciAddress, ...]:
-        """Where the VFs of the GPU are, or would be; () if not known."""
+        """Where the VFs of the GPU are, or would be; () if not known.
+
+        A domain ends with bus ff; there is no function after that.
+        """
         if self.offset is None or self.stride is None:
             return ()
+        distances = (
+            self.offset + self.stride * index for index in range(self.total)
+        )
         return tuple(
-            physical.offset_by(self.offset + self.stride * index)
-            for index in range(self.total)
+            physical.offset_by(distance)
+            for distance in distances
+            if physical.routing_id + distance <= _LAST_ROUTING_ID
         )

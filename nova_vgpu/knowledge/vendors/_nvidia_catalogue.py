@@ -126,10 +126,14 @@ MODELS: tuple[Model, ...] = (
 # A bare "DC" is taken for the RTX Pro 6000. The RTX Pro 4500's types end in
 # the same word and are not in here: no source at hand spells out their names.
 _DRIVER_NAMES: Mapping[str, str] = types.MappingProxyType(
-    {'rtx pro 6000 blackwell dc': 'dc', 'rtx 6000d': '6000d'}
+    {'DC': 'RTX Pro 6000 Blackwell DC', '6000D': 'RTX 6000D'}
 )
 
-_BY_TOKEN = {model.token.casefold(): model for model in MODELS}
+_BY_TOKEN = {
+    called.casefold(): model
+    for model in MODELS
+    for called in (model.token, _DRIVER_NAMES.get(model.token, model.token))
+}
 _BY_PCI = {ids: model for model in MODELS for ids in model.pci_ids}
 
 # NVIDIA vGPU user guide, "API Support on NVIDIA vGPU": OpenGL 4.6, Vulkan,
@@ -215,8 +219,12 @@ _IRREGULAR: Mapping[tuple[str, int | None, int, str], int | None] = (
 
 def model_by_token(token: str) -> Model | None:
     """The model of a type's name, in any case."""
-    folded = token.casefold()
-    return _BY_TOKEN.get(_DRIVER_NAMES.get(folded, folded))
+    return _BY_TOKEN.get(token.casefold())
+
+
+def name_of(model: Model) -> str:
+    """What to call a model: as the driver does in the names of its types."""
+    return _DRIVER_NAMES.get(model.token, model.token)
 
 
 def model_by_pci(device_id: int, subsystem_id: int | None) -> Model | None:

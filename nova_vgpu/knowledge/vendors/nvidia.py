@@ -61,8 +61,10 @@ class NVIDIA(vendor.Vendor):
             return None
         suffix = (match['suffix'] or '').upper()
         slices = match['slices']
+        known = catalogue.model_by_token(model)
         return type_name.TypeName(
-            model=model,
+            # One spelling for a model that is known under several.
+            model=catalogue.name_of(known) if known else model,
             framebuffer_mib=int(match['gigabytes']) * 1024 or 512,
             series=(match['series'] or '').upper(),
             slices=None if slices is None else int(slices),
@@ -73,7 +75,7 @@ class NVIDIA(vendor.Vendor):
 
     def model_name(self, ids: values.PciIds) -> str | None:
         model = self._model(ids)
-        return model.token if model else None
+        return catalogue.name_of(model) if model else None
 
     def makes_vgpus(self, ids: values.PciIds) -> bool:
         return self._model(ids) is not None

@@ -1,0 +1,172 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Directives that run nova-vgpu on a simulated host while Sphinx reads.
+
+::
+
+    .. command-output:: plan --node compute1
+       :config: ../examples/several-types.conf
+       :exit-code: 0
+
+inserts the command and what it prints. The host is that of the demonstration
+(:mod:`nova_vgpu.simulation`), a directory tree in a temporary directory; the
+options that lead there are not shown. A command that ends with another exit
+code than the page says is a warning.
+
+::
+
+    .. matching-providers:: CUSTOM_VGPU_TYPE_A40_8Q
+       :config: ../examples/several-types.conf
+
+inserts the providers of the plan that carry every trait named.
+"""
+
+import io
+import os
+import pathlib
+import shlex
+import shutil
+import tempfile
+import typing
+from unittest import mock
+
+from docutils import nodes
+from docutils.parsers.rst import directives
+from sphinx.application import Sphinx
+from sphinx.util import docutils
+from sphinx.util import logging
+from sphinx.util import typing as sphinx_typing
+
+from nova_vgpu import application
+from nova_vgpu.cmd import main
+from nova_vgpu.decisions import mapper
+from nova_vgpu.decisions import providers
+from nova_vgpu.simulation import host
+from nova_vgpu.simulation import tree
+
+LOG = logging.getLogger(__name__)
+COLUMNS = '80'
+NODE = 'compute1'
+
+
+class SimulatedSysfs:
+    """The demonstration's host as a directory tree, for one build.
+
+    It is there before the first page is read: the processes of a parallel
+    build share it, and the one that made it takes it away.
+    """
+
+    def __init__(self) -> None:
+        self.root = ''
+
+    def write(self, _app: Sphinx) -> None:
+        self.root = tempfile.mkdtemp()
+        tree.write_tree(host.demo_host(), pathlib.Path(self.root))
+
+    def remove(self, _app: Sphinx, _error: Exception | None) -> None:
+        if self.root:
+            shutil.rmtree(self.root)
+
+
+SYSFS = SimulatedSysfs()
+
+
+class _OnSimulatedHost(docutils.SphinxDirective):
+    """What the directives have in common."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    option_spec: typing.ClassVar[sphinx_typing.OptionSpec] = {
+        'config': directives.path,
+    }
+
+    def config_file(self) -> str | None:
+        """The configuration named, which the page then depends on."""
+        if 'config' not in self.options:
+            return None
+        relative, absolute = self.env.relfn2path(self.options['config'])
+        self.env.note_dependency(relative)
+        return absolute
+
+    def block(self, text: str) -> list[nodes.Node]:
+        # The code may change without the page doing so.
+        self.env.note_reread()
+        block = nodes.literal_block(text, text, language='console')
+        self.set_source_info(block)
+        return [block]
+
+    def warn(self, message: str) -> None:
+        LOG.warning('%s', message, location=self.get_location())
+
+
+class CommandOutput(_OnSimulatedHost):
+    """A command and what it prints, on both streams, as a terminal has it."""
+
+    option_spec: typing.ClassVar[sphinx_typing.OptionSpec] = {
+        **_OnSimulatedHost.option_spec,
+        'exit-code': directives.nonnegative_int,
+    }
+
+    def run(self) -> list[nodes.Node]:
+        command = self.arguments[0]
+        options = ['--sysfs-root', SYSFS.root]
+        config = self.config_file()
+        if config is not None:
+            # A directory without *.conf, in place of /etc/nova/nova.conf.d.
+            options += ['--config-file', config, '--config-dir', SYSFS.root]
+        terminal = io.StringIO()
+        with mock.patch.dict(os.environ, COLUMNS=COLUMNS):
+            code = main.NovaVGPU(stdout=terminal, stderr=terminal).run(
+                [*options, *shlex.split(command)]
+            )
+        output = terminal.getvalue().rstrip()
+        expected = self.options.get('exit-code', 0)
+        if code != expected:
+            self.warn(
+                f'nova-vgpu {command}: exit code {code}, not {expected}:\n'
+                f'{output}'
+            )
+        if SYSFS.root in output:
+            self.warn(f'nova-vgpu {command} shows where the host is')
+        return self.block(f'$ nova-vgpu {command}\n{output}')
+
+
+class MatchingProviders(_OnSimulatedHost):
+    """The providers that have every trait of a flavor."""
+
+    def run(self) -> list[nodes.Node]:
+        config = self.config_file()
+        declaration, problems = application.load_declaration(
+            [config] if config else [], [SYSFS.root]
+        )
+        simulated = application.read_host(
+            application.HostSource(sysfs_root=SYSFS.root)
+        )
+        plan = mapper.make_plan(declaration, simulated, problems)
+        wanted = set(self.arguments[0].split())
+        matching = [
+            f'{provider.name}  {provider.resource_class}: {provider.total}'
+            for provider in providers.list_providers(plan, NODE)
+            if wanted <= set(provider.traits)
+        ]
+        if not matching:
+            self.warn(f'no provider has {self.arguments[0]}')
+        return self.block('\n'.join(matching))
+
+
+def setup(app: Sphinx) -> sphinx_typing.ExtensionMetadata:
+    app.add_directive('command-output', CommandOutput)
+    app.add_directive('matching-providers', MatchingProviders)
+    app.connect('builder-inited', SYSFS.write)
+    app.connect('build-finished', SYSFS.remove)
+    return {'parallel_read_safe': True, 'parallel_write_safe': True}

@@ -1,0 +1,258 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Exit codes, streams, help and mistakes: how the program behaves."""
+
+import pathlib
+import subprocess
+import sys
+import types
+import typing
+from unittest import mock
+
+import fixtures
+
+import nova_vgpu
+from nova_vgpu.tests.unit.cmd import test_commands
+
+GOOD = test_commands.CONFIGURATION
+WARNING = GOOD + '[vgpu_T4-4Q]\n'
+ERROR = GOOD.replace('41:00.0', '41:00.0, c1:00.0')
+FATAL = GOOD.replace('41:00.0', '41:00.0, 99:00.0')
+
+
+class WithoutLibvirt(fixtures.Fixture):
+    """An installation that lacks the binding of libvirt."""
+
+    def _setUp(self) -> None:
+        from nova_vgpu import host
+
+        modules: dict[str, types.ModuleType | None] = {
+            **sys.modules,
+            'libvirt': None,
+        }
+        modules.pop('nova_vgpu.host.libvirt_nodes', None)
+        patch = mock.patch.dict(
+            'sys.modules', typing.cast(typing.Any, modules), clear=True
+        )
+        patch.start()
+        self.addCleanup(patch.stop)
+        if hasattr(host, 'libvirt_nodes'):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    'nova_vgpu.host.libvirt_nodes', fixtures.MonkeyPatch.delete
+                )
+            )
+
+
+class TestExitCodes(test_commands.CommandTestCase):
+    def test_check(self) -> None:
+        for case, text, strict, expected in (
+            ('clean', GOOD, False, 0),
+            ('clean', GOOD, True, 0),
+            ('a warning', WARNING, False, 0),
+            ('a warning', WARNING, True, 1),
+            ('an error', ERROR, False, 2),
+            ('an error', ERROR, True, 2),
+            ('a mistake', FATAL, False, 2),
+            ('a mistake', FATAL, True, 2),
+        ):
+            self.config.write_text(text)
+            answer = self.run_on_host('check', *(['--strict'] * strict))
+            self.assertEqual(expected, answer.code, f'{case} {strict}')
+
+    def test_check_lists_problems_as_data(self) -> None:
+        self.config.write_text(FATAL)
+        answer = self.run_on_host('check', '-f', 'json')
+        (problem,) = answer.json
+        self.assertEqual('', answer.stderr)
+        self.assertEqual('fatal', problem['Severity'])
+        self.assertEqual('not-on-host', problem['Code'])
+        self.assertEqual('[vgpu_A40-8Q]device_addresses', problem['Subject'])
+        self.assertIn('99:00.0', problem['Problem'])
+        self.assertIn('The GPUs of this host', problem['Cure'])
+
+    def test_plan_fails_if_the_service_would_not_start(self) -> None:
+        for text, expected in (
+            (GOOD, 0),
+            (WARNING, 0),
+            (ERROR, 0),
+            (FATAL, 2),
+        ):
+            self.config.write_text(text)
+            answer = self.run_on_host('plan', '--node', 'x')
+            self.assertEqual(expected, answer.code)
+            self.assertEqual(expected == 2, 'would not start' in answer.stderr)
+            self.assertIn('0000:41:00.0', answer.stdout)
+
+    def test_without_a_configuration(self) -> None:
+        answer = self.run_on_host('check', '-f', 'json', config=False)
+        self.assertEqual(0, answer.code)
+        (problem,) = answer.json
+        self.assertEqual('no-configuration', problem['Code'])
+        self.assertIn('--config-file', problem['Cure'])
+
+    def test_a_fault_is_told_and_the_rest_shown(self) -> None:
+        device = self.sysfs / 'bus/pci/devices/0000:84:00.0/vendor'
+        device.write_text('mess')
+        answer = self.run_on_host('gpu', 'list', '-f', 'value')
+        self.assertEqual(0, answer.code)
+        self.assertIn('0000:85:00.0', answer.stdout)
+        self.assertIn('warning: pci_0000_84_00_0', answer.stderr)
+        answer = self.run_on_host('check', '-f', 'json')
+        self.assertEqual(2, answer.code)
+        self.assertEqual(
+            ['unreadable', 'listed-but-unreadable'],
+            [problem['Code'] for problem in answer.json],
+        )
+
+
+class TestMistakes(test_commands.CommandTestCase):
+    def assertRefused(self, answer: test_commands.Answer, *words: str) -> None:
+        self.assertEqual((2, ''), (answer.code, answer.stdout))
+        for word in words:
+            self.assertIn(word, answer.stderr)
+
+    def test_a_gpu_that_is_not_there(self) -> None:
+        for command in (
+            ('gpu', 'show', '99:00.0'),
+            ('type', 'list', '--gpu', '99:00.0'),
+            ('device', 'list', '--gpu', '99:00.0'),
+            ('plan', '--node', 'x', '--gpu', '99:00.0'),
+        ):
+            answer = self.run_on_host(*command)
+            self.assertRefused(answer, '99:00.0', '0000:84:00.0')
+
+    def test_files_that_cannot_be_read(self) -> None:
+        no_text = self.directory / 'no-text.conf'
+        no_text.write_bytes(b'\xff\xfe[devices]\n')
+        no_ini = self.directory / 'no-ini.conf'
+        no_ini.write_text('[devices\n')
+        for option, path in (
+            ('--config-file', self.directory / 'none.conf'),
+            ('--config-file', self.directory),
+            ('--config-file', no_text),
+            ('--config-file', no_ini),
+            ('--config-dir', self.directory / 'none.d'),
+            ('--sysfs-root', self.directory / 'none'),
+        ):
+            for command in (('check',), ('plan', '--node', 'x')):
+                answer = self.run_on_host(option, str(path), *command)
+                self.assertRefused(answer, str(path))
+
+    def test_commands_and_options_that_are_none(self) -> None:
+        for arguments, word in (
+            (('frobnicate',), 'frobnicate'),
+            (('gpu', 'lst'), 'gpu list'),
+            (('gpu', 'show'), 'GPU'),
+            (('gpu', 'list', '--frobnicate'), '--frobnicate'),
+            (('gpu', 'list', '-f', 'xml'), 'xml'),
+            (('--sysfs-root',), '--sysfs-root'),
+        ):
+            self.assertRefused(self.run_bare(*arguments), word)
+
+    def test_libvirt_that_does_not_answer(self) -> None:
+        answer = self.run_bare(
+            '--libvirt', 'nonsense:///system', 'gpu', 'list'
+        )
+        self.assertRefused(answer, 'nonsense:///system')
+
+    def test_libvirt_that_is_not_installed(self) -> None:
+        self.useFixture(WithoutLibvirt())
+        answer = self.run_bare('--libvirt', 'qemu:///system', 'gpu', 'list')
+        self.assertRefused(answer, 'python3-libvirt', 'nova-vgpu[libvirt]')
+
+    def test_everything_else_works_without_libvirt(self) -> None:
+        self.useFixture(WithoutLibvirt())
+        for command in test_commands.COMMANDS:
+            self.assertEqual(0, self.run_on_host(*command).code, str(command))
+
+
+class TestHelp(test_commands.CommandTestCase):
+    def test_every_command_has_help(self) -> None:
+        for command in (
+            *test_commands.COMMANDS,
+            ('demo',),
+        ):
+            grouped = command[0] in ('gpu', 'type', 'device')
+            words = command[: 2 if grouped else 1]
+            for arguments in ((*words, '--help'), ('help', *words)):
+                answer = self.run_bare(*arguments)
+                self.assertEqual(0, answer.code, str(arguments))
+                self.assertIn(
+                    f'usage: nova-vgpu {" ".join(words)}', answer.stdout
+                )
+                self.assertEqual('', answer.stderr, str(arguments))
+
+    def test_the_program_has_help(self) -> None:
+        for arguments in ((), ('--help',), ('-h',), ('help',)):
+            answer = self.run_bare(*arguments)
+            self.assertEqual(0, answer.code, str(arguments))
+            for word in ('gpu list', 'check', 'plan', '--config-file'):
+                self.assertIn(word, answer.stdout, str(arguments))
+
+    def test_it_says_its_version(self) -> None:
+        answer = self.run_bare('--version')
+        self.assertEqual(0, answer.code)
+        self.assertIn('nova-vgpu ', answer.stdout)
+
+
+class TestOptions(test_commands.CommandTestCase):
+    def test_options_before_and_after_the_command(self) -> None:
+        options = (
+            '--sysfs-root',
+            str(self.sysfs),
+            '--config-file',
+            str(self.config),
+        )
+        for command in test_commands.COMMANDS:
+            before = self.run_bare(*options, *command)
+            after = self.run_bare(*command, *options)
+            self.assertEqual(before, after, str(command))
+            self.assertEqual(0, after.code, str(command))
+
+    def test_files_are_read_in_order_and_directories_after_them(self) -> None:
+        second = self.directory / 'second.conf'
+        second.write_text('[vgpu_T4-2Q]\nmax_instances = 3\n')
+        snippets = self.directory / 'nova.conf.d'
+        snippets.mkdir()
+        last = snippets / 'last.conf'
+
+        def total(*options: str) -> int:
+            row = self.rows(
+                'plan', '--node', 'x', '--gpu', '84:00.0', *options
+            )
+            return int(row[0]['Total'])
+
+        more = ('--config-file', str(second))
+        self.assertEqual(8, total())
+        self.assertEqual(3, total(*more))
+        last.write_text('[vgpu_T4-2Q]\nmax_instances = 2\n')
+        self.assertEqual(2, total(*more, '--config-dir', str(snippets)))
+
+    def test_debug_logs_to_standard_error(self) -> None:
+        # In a process of its own: it sets up the log of the process.
+        package = pathlib.Path(nova_vgpu.__path__[0]).parent
+        done = subprocess.run(
+            [
+                *(sys.executable, '-m', 'nova_vgpu', '--debug'),
+                *('--sysfs-root', str(self.sysfs), 'gpu', 'list'),
+                *('-f', 'value', '-c', 'GPU'),
+            ],
+            cwd=package,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertEqual('0000:41:00.0', done.stdout.splitlines()[0])
+        self.assertEqual(5, len(done.stdout.splitlines()))
+        self.assertIn('5 GPUs', done.stderr)

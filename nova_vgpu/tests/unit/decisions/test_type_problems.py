@@ -1,0 +1,226 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Every problem with a type or a section, in the words for an operator."""
+
+from nova_vgpu import values
+from nova_vgpu.decisions import mapper
+from nova_vgpu.simulation import boards
+from nova_vgpu.tests import hosts
+from nova_vgpu.tests.unit.decisions import test_problems
+from nova_vgpu.tests.unit.decisions.test_problems import HOST
+from nova_vgpu.tests.unit.decisions.test_problems import listed
+
+ERROR, WARNING, FATAL = (
+    values.Severity.ERROR,
+    values.Severity.WARNING,
+    values.Severity.FATAL,
+)
+
+T4 = hosts.gpu('84:00.0', boards.T4)
+
+
+class TestTypes(test_problems.ProblemTestCase):
+    def test_a_type_that_a_listed_gpu_does_not_offer(self) -> None:
+        problem = self.find(
+            'type-not-offered', HOST, listed('84:00.0', name='T4-61Q')
+        )
+        self.assertEqual(ERROR, problem.severity)
+        self.assertEqual('0000:84:00.0', problem.subject)
+        self.assertEqual(
+            'GPU 0000:84:00.0 ([vgpu_T4-61Q]device_addresses) does not offer '
+            "'T4-61Q'. It offers: T4-1B, T4-2B, T4-1A, T4-2A, T4-4A, T4-8A, "
+            'T4-16A, T4-1Q, T4-2Q, T4-4Q, T4-8Q, T4-16Q and 3 more '
+            '("nova-vgpu type list --gpu 0000:84:00.0").',
+            problem.message,
+        )
+        self.assertEqual(
+            'Did you mean T4-16Q? List the GPU under a type that it offers.',
+            problem.cure,
+        )
+
+    def test_several_that_are_as_near_are_no_help(self) -> None:
+        problem = self.find(
+            'type-not-offered', HOST, listed('84:00.0', name='T4-3Q')
+        )
+        self.assertNotIn('Did you mean', problem.cure)
+
+    def test_a_gpu_by_default_has_other_ways_out(self) -> None:
+        problem = self.find(
+            'type-not-offered',
+            hosts.make_host(T4),
+            listed(name='nvidia-999'),
+            unlisted=values.UnlistedGPUs.FIRST_TYPE,
+        )
+        self.assertIn('GPU 0000:84:00.0 (not listed', problem.message)
+        self.assertIn('[devices]unlisted_gpus = ignore', problem.cure)
+
+    def test_a_name_that_two_types_have(self) -> None:
+        types = (
+            values.VGPUType('nvidia-1', 'GRID T4-2Q'),
+            values.VGPUType('nvidia-2', 'NVIDIA T4-2Q'),
+        )
+        gpu = values.PhysicalGPU(
+            'pci_0000_84_00_0',
+            values.PciAddress.parse('84:00.0'),
+            values.PciIds(0x10DE, 0x1EB8),
+            offers=tuple(values.Offer(t, 8) for t in types),
+        )
+        problem = self.find(
+            'ambiguous-type', values.Host((gpu,)), listed('84:00.0')
+        )
+        self.assertEqual(ERROR, problem.severity)
+        self.assertIn(
+            "has more than one type that 'T4-2Q' can mean: nvidia-1 (GRID "
+            'T4-2Q), nvidia-2 (NVIDIA T4-2Q).',
+            problem.message,
+        )
+        self.assertIn('Write the id', problem.cure)
+
+    def test_a_type_that_no_gpu_of_the_host_offers(self) -> None:
+        problem = self.find('type-on-no-gpu', HOST, listed(name='A40-8Q'))
+        self.assertEqual(ERROR, problem.severity)
+        self.assertEqual(
+            "[devices]enabled_vgpu_types: no GPU of this host offers 'A40-8Q'"
+            '. "nova-vgpu type list" shows what there is.',
+            str(problem),
+        )
+
+    def test_a_type_that_no_gpu_serves(self) -> None:
+        for unlisted, why in (
+            (
+                values.UnlistedGPUs.FIRST_TYPE,
+                'only the first type takes GPUs that are not listed.',
+            ),
+            (
+                values.UnlistedGPUs.IGNORE,
+                'GPUs that are not listed are ignored.',
+            ),
+        ):
+            problem = self.find(
+                'type-unused',
+                hosts.make_host(T4),
+                listed('84:00.0'),
+                listed(name='T4-4Q'),
+                unlisted=unlisted,
+            )
+            self.assertEqual(WARNING, problem.severity)
+            self.assertEqual(
+                "[devices]enabled_vgpu_types: no GPU serves 'T4-4Q'. List "
+                f'GPUs in [vgpu_T4-4Q]device_addresses: {why}',
+                str(problem),
+            )
+
+    def test_a_gpu_full_of_another_size(self) -> None:
+        busy = hosts.gpu('84:00.0', boards.T4, 'nvidia-233', 'nvidia-233')
+        problem = self.find(
+            'no-room', hosts.make_host(busy), listed('84:00.0')
+        )
+        self.assertEqual(ERROR, problem.severity)
+        self.assertEqual(
+            'GPU 0000:84:00.0 ([vgpu_T4-2Q]device_addresses) has no room for '
+            'nvidia-231 (GRID T4-2Q): it holds vGPUs: 2 of nvidia-233.',
+            problem.message,
+        )
+        self.assertIn('once the others are gone', problem.cure)
+
+    def test_a_gpu_that_would_take_none_and_holds_none(self) -> None:
+        gpu = values.PhysicalGPU(
+            'pci_0000_41_00_0',
+            values.PciAddress.parse('41:00.0'),
+            values.PciIds(0x10DE, 0x20F1),
+            offers=(
+                values.Offer(
+                    values.VGPUType('nvidia-474', 'NVIDIA A100-1-5C'), 0
+                ),
+            ),
+        )
+        problem = self.find(
+            'no-room',
+            values.Host((gpu,)),
+            listed('41:00.0', name='A100-1-5C'),
+        )
+        self.assertIn('would take none of it now', problem.message)
+        self.assertIn('GPU instances', problem.cure)
+
+    def test_a_maximum_that_nobody_tells(self) -> None:
+        vf = values.VirtualFunction(
+            values.PciAddress.parse('41:00.4'),
+            offers=(values.Offer(values.VGPUType('nvidia-9', 'Z9000-4Q'), 1),),
+        )
+        gpu = values.PhysicalGPU(
+            'pci_0000_41_00_0',
+            values.PciAddress.parse('41:00.0'),
+            values.PciIds(0x10DE, 0xFFFF),
+            vfs=(vf,),
+        )
+        host = values.Host((gpu,))
+        problem = self.find(
+            'maximum-unknown', host, listed('41:00.0', name='Z9000-4Q')
+        )
+        self.assertEqual(WARNING, problem.severity)
+        self.assertEqual(
+            "Set [vgpu_Z9000-4Q]max_instances to the number in the vendor's "
+            'documentation.',
+            problem.cure,
+        )
+        declared = listed('41:00.0', name='Z9000-4Q', max_instances=1)
+        plan = mapper.make_plan(values.Declaration((declared,)), host)
+        self.assertEqual((), plan.problems)
+
+
+class TestSections(test_problems.ProblemTestCase):
+    def test_a_section_of_a_type_that_is_not_enabled(self) -> None:
+        for section, meant in (
+            ('vgpu_T4-4Q', ' Did you mean [vgpu_T4-2Q]?'),
+            ('mdev_nvidia-35', ''),
+        ):
+            problem = self.find(
+                'section-not-enabled',
+                HOST,
+                listed('84:00.0'),
+                sections=(section, 'vgpu_t4-2q'),
+            )
+            of_type = section.partition('_')[2]
+            self.assertEqual(WARNING, problem.severity)
+            self.assertEqual(
+                f'[{section}] is not used: [devices]enabled_vgpu_types does '
+                f"not have '{of_type}'.",
+                problem.message,
+            )
+            self.assertEqual(
+                f'Add the type there, or take the section out.{meant}',
+                problem.cure,
+            )
+
+    def test_both_sections_of_a_type(self) -> None:
+        problem = self.find(
+            'two-sections',
+            HOST,
+            listed('84:00.0'),
+            sections=('mdev_T4-2Q', 'vgpu_T4-2Q'),
+        )
+        self.assertEqual(WARNING, problem.severity)
+        self.assertIn('[mdev_T4-2Q] and [vgpu_T4-2Q]', problem.message)
+        self.assertIn('the section named vgpu_ wins', problem.message)
+
+    def test_a_trait_that_placement_would_refuse(self) -> None:
+        declared = values.DeclaredType(
+            'T4-2Q', 'vgpu_T4-2Q', ('84:00.0',), traits=('rack 7',)
+        )
+        problem = self.find('bad-trait', HOST, declared)
+        self.assertEqual(FATAL, problem.severity)
+        self.assertEqual('[vgpu_T4-2Q]traits', problem.subject)
+        self.assertIn("'rack 7'", problem.message)
+        self.assertEqual(
+            'Custom traits look like CUSTOM_RACK_7.', problem.cure
+        )

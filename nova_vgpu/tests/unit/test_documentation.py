@@ -1,0 +1,443 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The documentation says what the code does."""
+
+import ast
+from collections.abc import Iterator
+import configparser
+import contextlib
+import importlib
+import io
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import tempfile
+import textwrap
+import typing
+from unittest import mock
+
+import testtools
+
+from nova_vgpu import application
+from nova_vgpu import values
+from nova_vgpu.cmd import main
+from nova_vgpu.decisions import mapper
+from nova_vgpu.decisions import providers
+from nova_vgpu.knowledge import traits
+from nova_vgpu.knowledge import vendors
+from nova_vgpu.simulation import boards
+from nova_vgpu.simulation import host as simulation
+from nova_vgpu.simulation import tree
+
+ROOT = pathlib.Path(__file__).parents[3]
+PACKAGE = ROOT / 'nova_vgpu'
+SOURCE = ROOT / 'doc' / 'source'
+EXAMPLES = SOURCE / 'examples'
+NODE = 'compute1'
+
+Summary = dict[str, tuple[str, str, int]]
+
+
+class Expected(typing.NamedTuple):
+    """What the text says about a configuration on the demonstration's host.
+
+    ``serving`` has the type, the resource class and the total of every GPU
+    with an inventory; ``problems`` the severities, codes and subjects.
+    """
+
+    serving: Summary
+    problems: tuple[tuple[str, str, str], ...] = ()
+
+
+BOTH_T4 = {
+    '0000:84:00.0': ('T4-2Q', 'VGPU', 8),
+    '0000:85:00.0': ('T4-2Q', 'VGPU', 8),
+}
+WORKSTATION = {'0000:41:00.0': ('A40-8Q', 'CUSTOM_WORKSTATION', 4)}
+A40_AND_L40S = {
+    '0000:41:00.0': ('A40-8Q', 'VGPU', 6),
+    '0001:c8:00.0': ('L40S-24Q', 'VGPU', 2),
+}
+T4_ADDRESSES = '[vgpu_T4-2Q]device_addresses'
+
+EXPECTED = {
+    'one-type.conf': Expected(BOTH_T4),
+    'several-types.conf': Expected(
+        BOTH_T4 | A40_AND_L40S, (('error', 'vfs-off', '0000:c1:00.0'),)
+    ),
+    'three-spellings.conf': Expected(BOTH_T4 | A40_AND_L40S),
+    'some-functions.conf': Expected(
+        {'0000:41:00.0': ('A40-8Q', 'VGPU', 3)},
+    ),
+    'every-option.conf': Expected(WORKSTATION),
+    'nova-names.conf': Expected(WORKSTATION),
+    'conflicting.conf': Expected(
+        {'0000:84:00.0': ('T4-2Q', 'VGPU', 8)},
+        (('fatal', 'gpu-under-two-types', '0000:85:00.0'),),
+    ),
+    'mistyped.conf': Expected(
+        {},
+        (
+            ('fatal', 'not-on-host', T4_ADDRESSES),
+            ('fatal', 'malformed-address', T4_ADDRESSES),
+            ('fatal', 'not-a-gpu', T4_ADDRESSES),
+            ('warning', 'section-not-enabled', '[vgpu_A40-8]'),
+            ('warning', 'type-unused', '[devices]enabled_vgpu_types'),
+        ),
+    ),
+}
+
+
+class DocumentationTestCase(testtools.TestCase):
+    """Has the pages, and a directory of its own."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not SOURCE.is_dir():
+            self.skipTest('the documentation is not part of a wheel')
+        self.pages = {
+            str(path.relative_to(SOURCE)): path.read_text()
+            for path in SOURCE.rglob('*.rst')
+        }
+        self.directory = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.directory)
+        # In place of what there is in /etc/nova.
+        self.config_dir = self.directory / 'conf.d'
+        self.config_dir.mkdir()
+
+    def write_host(self, simulated: simulation.SimulatedHost) -> str:
+        root = self.directory / 'sys'
+        tree.write_tree(simulated, root)
+        return str(root)
+
+    def make_plan(self, sysfs_root: str, config: pathlib.Path) -> values.Plan:
+        declaration, problems = application.load_declaration(
+            [str(config)], [str(self.config_dir)]
+        )
+        host = application.read_host(
+            application.HostSource(sysfs_root=sysfs_root)
+        )
+        return mapper.make_plan(declaration, host, problems)
+
+
+class TestExamples(DocumentationTestCase):
+    def test_each_gives_what_the_text_says(self) -> None:
+        root = self.write_host(simulation.demo_host())
+        for name, expected in EXPECTED.items():
+            plan = self.make_plan(root, EXAMPLES / name)
+            self.assertEqual(expected.serving, _serving(plan), name)
+            found = tuple(
+                (p.severity.value, p.code, p.subject) for p in plan.problems
+            )
+            self.assertEqual(expected.problems, found, name)
+
+    def test_none_is_without_an_expectation(self) -> None:
+        names = {path.name for path in EXAMPLES.glob('*.conf')}
+        self.assertEqual(set(EXPECTED), names)
+
+    def test_each_is_on_a_page(self) -> None:
+        text = '\n'.join(self.pages.values())
+        shown = set(re.findall(r'literalinclude:: \.\./examples/(\S+)', text))
+        self.assertEqual({path.name for path in EXAMPLES.iterdir()}, shown)
+
+    def test_configuration_is_nowhere_else(self) -> None:
+        written = re.compile(
+            r'^\s*(\[(devices|vgpu_|mdev_).*\]|\w+_types\s*=.*)$',
+            re.MULTILINE,
+        )
+        for name, text in self.pages.items():
+            self.assertIsNone(written.search(text), name)
+
+    def test_every_option_is_in_the_example_of_every_option(self) -> None:
+        parser = configparser.ConfigParser()
+        parser.read(EXAMPLES / 'every-option.conf')
+        written = {
+            option
+            for section in parser.sections()
+            for option in parser[section]
+        }
+        opts = importlib.import_module('nova_vgpu.conf.opts')
+        every = {
+            option.dest for _, group in opts.list_opts() for option in group
+        }
+        self.assertEqual(every, written)
+
+
+class TestFlavors(DocumentationTestCase):
+    def test_every_trait_is_one_that_a_provider_has(self) -> None:
+        root = self.write_host(simulation.demo_host())
+        there = {
+            trait
+            for name in EXPECTED
+            for provider in providers.list_providers(
+                self.make_plan(root, EXAMPLES / name), NODE
+            )
+            for trait in provider.traits
+        }
+        asked = set(
+            re.findall(r'trait:(\w+)=', self.pages['admin/flavors.rst'])
+        )
+        self.assertEqual(set(), asked - there)
+        self.assertNotEqual(set(), asked)
+
+    def test_what_is_asked_is_what_is_matched(self) -> None:
+        text = self.pages['admin/flavors.rst']
+        sections = re.split(r'\n-{3,}\n', text)
+        for section in sections:
+            asked = re.findall(r'trait:(\w+)=required', section)
+            matched = re.findall(r'matching-providers:: (.+)', section)
+            if asked:
+                self.assertEqual([' '.join(asked)], matched)
+
+
+class TestTraits(DocumentationTestCase):
+    def test_every_prefix_is_explained(self) -> None:
+        explained = re.findall(
+            r'^   :(CUSTOM_\w+):', self.pages['admin/traits.rst'], re.MULTILINE
+        )
+        self.assertEqual(sorted(traits.OWN_PREFIXES), sorted(explained))
+
+
+class TestProblems(DocumentationTestCase):
+    def test_every_code_is_explained_under_its_severity(self) -> None:
+        explained: set[tuple[str, str]] = set()
+        severity = ''
+        for title, line in re.findall(
+            r'^(\S+)\n(-{3,}|~{3,})$',
+            self.pages['admin/problems.rst'],
+            re.MULTILINE,
+        ):
+            if line.startswith('-'):
+                severity = title.lower()
+            else:
+                explained.add((severity, title))
+        self.assertEqual(_codes_in_package(), explained)
+
+    def test_every_code_can_be_linked_to(self) -> None:
+        page = self.pages['admin/problems.rst']
+        for _, code in _codes_in_package():
+            self.assertIn(f'.. _problem-{code}:\n\n{code}\n', page)
+
+
+class TestReadme(DocumentationTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.text = (ROOT / 'README.rst').read_text()
+
+    def test_the_taste_is_real(self) -> None:
+        root = self.write_host(simulation.demo_host())
+        configuration, output = _literal_blocks(self.text, 'A taste')
+        config = self.directory / 'readme.conf'
+        config.write_text(configuration)
+        command, _, printed = output.partition('\n')
+        program, *words = shlex.split(command.removeprefix('$ '))
+        self.assertEqual('nova-vgpu', program)
+        options = [
+            f'--sysfs-root={root}',
+            f'--config-file={config}',
+            f'--config-dir={self.config_dir}',
+        ]
+        terminal = io.StringIO()
+        with mock.patch.dict(os.environ, COLUMNS='80'):
+            main.NovaVGPU(stdout=terminal, stderr=terminal).run(
+                [*options, *words]
+            )
+        self.assertEqual(terminal.getvalue().strip(), printed.strip())
+
+    def test_it_is_plain_restructuredtext(self) -> None:
+        self.assertNotRegex(self.text, r':[\w-]+:`')
+        self.assertNotRegex(self.text, r'(?m)^\.\. (toctree|literalinclude)')
+
+    def test_files_are_there(self) -> None:
+        named = re.findall(r'``((?:tools|doc|\w+\.rst)[\w/.]*)``', self.text)
+        for path in named:
+            if path != 'doc/build/html':
+                self.assertTrue((ROOT / path).exists(), path)
+        self.assertIn('tools/demo.sh', named)
+
+
+class TestContributorGuide(DocumentationTestCase):
+    def test_every_name_is_there(self) -> None:
+        for page, text in self.pages.items():
+            for name in re.findall(r'``(nova_vgpu(?:\.\w+)+)``', text):
+                self.assertTrue(_resolves(name), f'{name} in {page}')
+
+    def test_the_walk_names_every_layer(self) -> None:
+        text = self.pages['contributor/architecture.rst']
+        packages = {
+            path.parent.name
+            for path in PACKAGE.glob('*/__init__.py')
+            if path.parent.name != 'tests'
+        }
+        for package in packages:
+            self.assertIn(f'``nova_vgpu.{package}``', text)
+
+    def test_every_tox_environment_is_explained(self) -> None:
+        parser = configparser.ConfigParser(interpolation=None)
+        parser.read(ROOT / 'tox.ini')
+        environments = {
+            section.removeprefix('testenv:')
+            for section in parser.sections()
+            if section.startswith('testenv:')
+        }
+        explained = set(
+            re.findall(
+                r'``tox -e (\w+)', self.pages['contributor/testing.rst']
+            )
+        )
+        self.assertEqual(environments | {'py3'}, explained)
+
+    def test_the_exemplary_vendor_is_all_that_it_takes(self) -> None:
+        board = boards.Board(
+            vendor=0xACE0,
+            device=0x0001,
+            subsystem=(0xACE0, 0x0001),
+            driver='acme',
+            types=tuple(
+                boards.BoardType(f'acme-ray-{gib}', None, gib * 1024, most, '')
+                for gib, most in ((4, 4), (8, 2))
+            ),
+        )
+        address = values.PciAddress.parse('0000:21:00.0')
+        root = self.write_host(
+            simulation.SimulatedHost((simulation.GPU(address, board),))
+        )
+        config = self.directory / 'acme.conf'
+        config.write_text('[devices]\nenabled_vgpu_types = acme-ray-4\n')
+        self.assertEqual({}, _serving(self.make_plan(root, config)))
+        with _vendor(EXAMPLES / 'acme.py', self.directory):
+            plan = self.make_plan(root, config)
+            (provider,) = providers.list_providers(plan, NODE)
+        self.assertEqual((), plan.problems)
+        self.assertEqual(4, provider.total)
+        self.assertEqual(
+            (
+                'CUSTOM_GPU_MODEL_RAY',
+                'CUSTOM_GPU_VENDOR_ACME',
+                'CUSTOM_VGPU_FRAMEBUFFER_4G',
+                'CUSTOM_VGPU_TYPE_ACME_RAY_4',
+                'OWNER_NOVA',
+            ),
+            provider.traits,
+        )
+
+
+def _serving(plan: values.Plan) -> Summary:
+    summary: Summary = {}
+    for assigned in plan.assignments:
+        provider = providers.make_provider(assigned, NODE)
+        if provider is not None and assigned.type is not None:
+            short = (assigned.type.name or '').split()[-1]
+            summary[str(assigned.gpu)] = (
+                short,
+                provider.resource_class,
+                provider.total,
+            )
+    return summary
+
+
+def _literal_blocks(text: str, title: str) -> list[str]:
+    """The literal blocks of one section."""
+    section = text.partition(f'\n{title}\n')[2]
+    section = re.split(r'\n\n[^\n ]+[^\n]*\n-{3,}\n', section)[0]
+    return [
+        textwrap.dedent(block)
+        for block in re.findall(
+            r'^::\n\n((?:  .*\n|\n)+)', section, re.MULTILINE
+        )
+    ]
+
+
+def _resolves(name: str) -> bool:
+    """Whether a dotted name is a module or something in one."""
+    try:
+        importlib.import_module(name)
+    except ImportError:
+        module, _, attribute = name.rpartition('.')
+        try:
+            return hasattr(importlib.import_module(module), attribute)
+        except ImportError:
+            return False
+    return True
+
+
+@contextlib.contextmanager
+def _vendor(module: pathlib.Path, directory: pathlib.Path) -> Iterator[None]:
+    """A module among the vendors, for as long as the context lasts."""
+    package = directory / 'vendors'
+    package.mkdir()
+    shutil.copy(module, package)
+    importlib.invalidate_caches()
+    with (
+        mock.patch.object(
+            vendors, '__path__', [*vendors.__path__, str(package)]
+        ),
+        mock.patch.dict('sys.modules'),
+    ):
+        vendors.list_vendors.cache_clear()
+        try:
+            yield
+        finally:
+            vendors.list_vendors.cache_clear()
+
+
+def _codes_in_package() -> set[tuple[str, str]]:
+    """The severity and the code of every problem that the code can make.
+
+    Problems are made by calling ``Problem`` itself, or something with a
+    parameter or a field ``code`` that ends up in one. What a helper makes has
+    the severity that its body names; what only carries a code, as an obstacle
+    does, is an error of its GPU.
+    """
+    found: set[tuple[str, str]] = set()
+    for path in PACKAGE.rglob('*.py'):
+        if (PACKAGE / 'tests') in path.parents:
+            continue
+        module = ast.parse(path.read_text())
+        makers = {'Problem': (1, '')} | dict(_makers(module))
+        for call in ast.walk(module):
+            if not isinstance(call, ast.Call):
+                continue
+            called = ast.unparse(call.func).rpartition('.')[2]
+            position, severity = makers.get(called, (len(call.args), ''))
+            given = call.args[position : position + 1]
+            if given and isinstance(given[0], ast.Constant):
+                made = severity or _severity(call)
+                found.add((made, str(given[0].value)))
+    return found
+
+
+def _makers(module: ast.Module) -> Iterator[tuple[str, tuple[int, str]]]:
+    """What takes a code, where it takes it, and the severity it gives it."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef):
+            names = [argument.arg for argument in node.args.args]
+            severity = _severity(node)
+        elif isinstance(node, ast.ClassDef) and node.name != 'Problem':
+            names = [
+                ast.unparse(field.target)
+                for field in node.body
+                if isinstance(field, ast.AnnAssign)
+            ]
+            severity = values.Severity.ERROR.value
+        else:
+            continue
+        if 'code' in names:
+            yield node.name, (names.index('code'), severity)
+
+
+def _severity(node: ast.AST) -> str:
+    named = re.search(r'\bSeverity\.([A-Z]+)\b', ast.unparse(node))
+    return values.Severity[named[1]].value if named else ''

@@ -1,0 +1,288 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What holds the project together and no other test would miss.
+
+The modules are parsed, not imported, so that an import within a function
+counts as well.
+"""
+
+import ast
+from collections.abc import Iterator
+import configparser
+import importlib
+import io
+import pathlib
+import re
+
+import fixtures
+from oslo_config import cfg
+from oslo_config import generator
+import testtools
+
+from nova_vgpu.conf import devices
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PACKAGE = ROOT / 'nova_vgpu'
+
+# Not by a statement: its type hints are a package of their own.
+YAML = importlib.import_module('yaml')
+
+#: From the bottom up: a layer imports itself and those before it.
+LAYERS = (
+    'values',
+    'exception',
+    'knowledge',
+    'conf',
+    'host',
+    'decisions',
+    'placement',
+    'application',
+    'cmd',
+)
+#: Front ends beside the commands, and what imports nothing of substance.
+TOP = frozenset({'__init__', '__main__'})
+
+#: Who may import what is not ours, and use what else is not for everybody.
+ONLY_IN = {
+    'libvirt': ('host/libvirt_nodes.py',),
+    'nova': (),
+    'openstack': ('placement/',),
+    'keystoneauth1': ('placement/',),
+    'placement': ('simulation/',),
+    'waitress': ('simulation/',),
+    'nova_vgpu.simulation': ('simulation/', 'cmd/demo'),
+}
+MAY_OPEN_FILES = ('host/files.py', 'simulation/', 'cmd/demo')
+
+#: What opens, lists, makes or changes files: functions and methods of paths.
+OPENING = frozenset(
+    {'open', 'io.open', 'os.open', 'os.listdir', 'os.scandir', 'os.walk'}
+    | {'os.readlink', 'os.stat', 'os.mkdir', 'os.makedirs', 'os.symlink'}
+    | {'os.remove', 'os.unlink', 'os.rename', 'os.replace', 'os.rmdir'}
+    | {'os.path.exists', 'os.path.isdir', 'os.path.isfile', 'shutil.copy'}
+    | {'shutil.copyfile', 'shutil.copytree', 'shutil.move', 'shutil.rmtree'}
+)
+OPENING_METHODS = frozenset(
+    {'read_text', 'read_bytes', 'write_text', 'write_bytes', 'iterdir'}
+    | {'rglob', 'mkdir', 'symlink_to', 'hardlink_to', 'touch', 'unlink'}
+    | {'readlink', 'is_file', 'is_dir'}
+)
+OPENING_MODULES = frozenset({'tempfile', 'glob', 'fileinput'})
+
+HEADER = (
+    '#    Licensed under the Apache License, Version 2.0 (the "License"); you'
+)
+SECTIONS = frozenset(
+    {'prelude', 'features', 'issues', 'upgrade', 'deprecations'}
+    | {'critical', 'security', 'fixes', 'other'}
+)
+
+
+def list_modules(with_tests: bool = False) -> Iterator[tuple[str, ast.Module]]:
+    """Every module of the package by its path there, parsed."""
+    for path in sorted(PACKAGE.rglob('*.py')):
+        name = path.relative_to(PACKAGE).as_posix()
+        if with_tests or not name.startswith('tests/'):
+            yield name, ast.parse(path.read_text(), str(path))
+
+
+def list_imports(tree: ast.Module) -> Iterator[str]:
+    """The full name of everything that a module imports, wherever it does."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield f'{"." * node.level}{node.module or ""}.{alias.name}'
+
+
+def list_calls(tree: ast.Module) -> Iterator[str]:
+    """The name of everything that a module calls, as far as it has one."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            yield ast.unparse(node.func)
+
+
+def layer_of(name: str) -> str:
+    """The layer of a module, by its path or by its dotted name."""
+    return re.split(r'[/.]', name.removeprefix('nova_vgpu.'))[0]
+
+
+class TestLayers(testtools.TestCase):
+    def test_every_module_is_in_a_layer(self) -> None:
+        layers = {layer_of(name) for name, _ in list_modules()}
+        self.assertEqual(
+            set(), layers - {*LAYERS, 'simulation'} - TOP, 'unknown layers'
+        )
+
+    def test_imports_lead_only_downward(self) -> None:
+        wrong = []
+        for name, tree in list_modules():
+            own = layer_of(name)
+            if own not in LAYERS:
+                continue
+            below = LAYERS[: LAYERS.index(own) + 1]
+            wrong += [
+                f'{name} imports {imported}'
+                for imported in list_imports(tree)
+                if imported.startswith('nova_vgpu.')
+                and layer_of(imported) in LAYERS
+                and layer_of(imported) not in below
+            ]
+        self.assertEqual([], wrong)
+
+    def test_the_simulation_leans_on_values_alone(self) -> None:
+        wrong = [
+            f'{name} imports {imported}'
+            for name, tree in list_modules()
+            if layer_of(name) == 'simulation'
+            for imported in list_imports(tree)
+            if imported.startswith('nova_vgpu.')
+            and layer_of(imported)
+            not in ('values', 'exception', 'knowledge', 'simulation')
+        ]
+        self.assertEqual([], wrong)
+
+    def test_each_neighbour_is_met_in_one_place(self) -> None:
+        wrong = [
+            f'{name} imports {imported}'
+            for name, tree in list_modules()
+            for imported in list_imports(tree)
+            for guarded, places in ONLY_IN.items()
+            if f'{imported}.'.startswith(f'{guarded}.')
+            and not name.startswith(places)
+        ]
+        self.assertEqual([], wrong)
+
+    def test_nothing_outside_the_tests_imports_them(self) -> None:
+        wrong = [
+            f'{name} imports {imported}'
+            for name, tree in list_modules()
+            for imported in list_imports(tree)
+            if imported.startswith(('nova_vgpu.tests', '.', 'testtools'))
+        ]
+        self.assertEqual([], wrong)
+
+
+class TestFiles(testtools.TestCase):
+    def test_files_are_opened_in_one_place(self) -> None:
+        wrong = []
+        for name, tree in list_modules():
+            if name.startswith(MAY_OPEN_FILES):
+                continue
+            calls = [
+                call
+                for call in list_calls(tree)
+                if call in OPENING
+                or ('.' in call and call.rpartition('.')[2] in OPENING_METHODS)
+            ]
+            modules = OPENING_MODULES & {*list_imports(tree)}
+            wrong += [f'{name}: {what}' for what in (*calls, *modules)]
+        self.assertEqual([], wrong)
+
+    def test_the_guard_sees_what_opens_files(self) -> None:
+        tree = ast.parse(
+            'import os\n'
+            'def f(path):\n    with open(path): os.listdir(path)\n'
+            '    pathlib.Path(path).read_text()\n'
+        )
+        calls = set(list_calls(tree))
+        self.assertIn('open', calls & OPENING)
+        self.assertIn('os.listdir', calls & OPENING)
+        self.assertIn('pathlib.Path(path).read_text', calls)
+
+    def test_there_is_no_drawer_for_everything(self) -> None:
+        names = {
+            part.removesuffix('.py')
+            for name, _ in list_modules(with_tests=True)
+            for part in name.split('/')
+        }
+        self.assertEqual(
+            set(), names & {'util', 'utils', 'helper', 'helpers', 'misc'}
+        )
+
+    def test_every_file_has_its_licence(self) -> None:
+        found = [
+            path
+            for directory in ('nova_vgpu', 'doc', 'releasenotes', 'tools')
+            for path in (ROOT / directory).rglob('*.py')
+        ]
+        found.append(ROOT / 'setup.py')
+        bare = [
+            str(path.relative_to(ROOT))
+            for path in found
+            if path.stat().st_size and not path.read_text().startswith(HEADER)
+        ]
+        self.assertEqual([], bare)
+
+
+class TestPackage(testtools.TestCase):
+    def test_every_entry_point_leads_somewhere(self) -> None:
+        setup = configparser.ConfigParser()
+        setup.read_string((ROOT / 'setup.cfg').read_text())
+        found = 0
+        for group, lines in setup['entry_points'].items():
+            for line in lines.strip().splitlines():
+                module, _, attribute = line.partition('=')[2].partition(':')
+                loaded = importlib.import_module(module.strip())
+                self.assertTrue(
+                    callable(getattr(loaded, attribute.strip())),
+                    f'{group}: {line}',
+                )
+                found += 1
+        self.assertNotEqual(0, found)
+
+    def test_the_sample_configuration_has_every_option(self) -> None:
+        self.useFixture(fixtures.FakeLogger())
+        sample = _write_sample()
+        options = {
+            devices.GROUP: devices.device_options(),
+            f'{devices.GROUP_PREFIX}<type>': devices.type_options('x'),
+        }
+        self.assertEqual(
+            {
+                group: {option.name for option in of_group}
+                for group, of_group in options.items()
+            },
+            {group: names for group, names in sample.items() if names},
+        )
+
+    def test_every_release_note_has_legal_sections_only(self) -> None:
+        notes = sorted((ROOT / 'releasenotes' / 'notes').glob('*.yaml'))
+        self.assertNotEqual([], notes)
+        for path in notes:
+            note = YAML.safe_load(path.read_text())
+            self.assertEqual(set(), set(note) - SECTIONS, path.name)
+            for section, text in note.items():
+                kind = str if section == 'prelude' else list
+                self.assertIsInstance(text, kind, f'{path.name}: {section}')
+                self.assertTrue(text, f'{path.name}: {section}')
+            # reno finds a note by the 16 digits at the end of its name.
+            self.assertRegex(path.stem, r'-[0-9a-f]{16}$')
+
+
+def _write_sample() -> dict[str, set[str]]:
+    """The options of the sample configuration by section."""
+    conf = cfg.ConfigOpts()
+    generator.register_cli_opts(conf)
+    conf(['--namespace', 'nova_vgpu'], default_config_files=[])
+    output = io.StringIO()
+    generator.generate(conf, output)
+    found: dict[str, set[str]] = {}
+    options: set[str] = set()
+    for line in output.getvalue().splitlines():
+        if section := re.fullmatch(r'\[(.+)\]', line):
+            options = found.setdefault(section[1], set())
+        elif option := re.match(r'#(\w+) =(?: |$)', line):
+            options.add(option[1])
+    return found
