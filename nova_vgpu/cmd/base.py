@@ -16,7 +16,6 @@ import argparse
 from collections.abc import Iterable
 from collections.abc import Sequence
 import contextlib
-import os
 import shutil
 import typing
 
@@ -47,10 +46,9 @@ class Command(command.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        width = _terminal_width()
-        if width is not None and any(
-            action.dest == 'max_width' for action in parser._actions
-        ):
+        if parser.get_default('max_width') == 0:
+            # Of the terminal, or COLUMNS, or 80 if there is neither.
+            width = shutil.get_terminal_size().columns
             parser.set_defaults(max_width=width)
         return parser
 
@@ -145,10 +143,3 @@ def select_gpus(
             f'There is no GPU {wanted} on this host. GPUs: {there}.'
         )
     return found
-
-
-def _terminal_width() -> int | None:
-    """The width that tables have to fit; None if nobody looks."""
-    if os.environ.get('COLUMNS', '').isdigit() or os.isatty(1):
-        return shutil.get_terminal_size().columns
-    return None
