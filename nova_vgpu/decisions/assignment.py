@@ -12,7 +12,9 @@
 
 """One GPU and its declared type: does it work, and for how many?"""
 
+import collections
 from collections.abc import Mapping
+from collections.abc import Sequence
 import dataclasses
 
 from nova_vgpu import values
@@ -32,38 +34,69 @@ def settle(
     gpu, declared = placed.gpu, placed.declared
     obstacle = readiness.find_obstacle(gpu)
     if obstacle is not None:
-        return placed, (
-            _error(
-                placed,
-                obstacle.code,
-                f'cannot serve {declared.name}: {obstacle.finding}',
-                obstacle.cure,
-            ),
-        )
+        return placed, (_not_ready(placed, obstacle),)
     types = resolution.list_types(gpu, names)
     matches = resolution.find_matches(declared.name, types)
-    if len(matches) != 1:
-        problem = (
-            _ambiguous(placed, matches)
-            if matches
-            else _not_offered(placed, types)
-        )
-        return placed, (problem,)
+    if len(matches) > 1:
+        return placed, (_ambiguous(placed, matches),)
+    if not matches:
+        unnamed = [t.id for t in types if t.name is None]
+        if gpu.framework is values.Framework.VENDOR_VFIO and unnamed:
+            return placed, (_unnamed(placed, unnamed),)
+        return placed, (_not_offered(placed, types),)
     counted = capacity.plan_capacity(
         gpu, matches[0], placed.functions, declared.max_instances
     )
     settled = dataclasses.replace(placed, type=matches[0], capacity=counted)
-    return settled, _check_capacity(settled, counted)
+    return settled, _check_capacity(settled, counted, names)
+
+
+def _not_ready(
+    placed: values.Assignment, obstacle: readiness.Obstacle
+) -> values.Problem:
+    declared = placed.declared.name
+    model = capabilities.model_of(placed.gpu)
+    name = capabilities.parse_type_name(declared)
+    if model and name and name.model != model:
+        # What is not ready is not worth making ready for this type.
+        return _error(
+            placed,
+            'type-not-offered',
+            f'is of model {model} and never offers {declared!r}',
+            _move(placed),
+        )
+    return _error(
+        placed,
+        obstacle.code,
+        f'cannot serve {declared}: {obstacle.finding}',
+        obstacle.cure,
+    )
+
+
+def _unnamed(
+    placed: values.Assignment, type_ids: Sequence[str]
+) -> values.Problem:
+    """A full card in the vendor-specific VFIO framework lists no types."""
+    return _error(
+        placed,
+        'type-unnamed',
+        f'is full, and its driver names no types then: whether '
+        f'{", ".join(type_ids)} is {placed.declared.name!r} cannot be told',
+        f'Declare the type by its id, {type_ids[0]}, or look again when a '
+        'vGPU was given back.',
+    )
 
 
 def _check_capacity(
-    settled: values.Assignment, counted: values.Capacity
+    settled: values.Assignment,
+    counted: values.Capacity,
+    names: Mapping[str, str],
 ) -> tuple[values.Problem, ...]:
     gpu, vgpu_type = settled.gpu, settled.type
     if vgpu_type is None:
         return ()
     if counted.total == 0:
-        return (_no_room(settled),)
+        return (_no_room(settled, names),)
     facts = capabilities.facts_of(gpu, vgpu_type)
     unbounded = facts.max_instances is None and gpu.vfs
     if unbounded and settled.declared.max_instances is None:
@@ -81,11 +114,14 @@ def _check_capacity(
     return ()
 
 
-def _no_room(settled: values.Assignment) -> values.Problem:
-    others: dict[str, int] = {}
-    for vgpu in settled.gpu.all_vgpus:
-        others[vgpu.type_id] = others.get(vgpu.type_id, 0) + 1
-    held = ', '.join(f'{count} of {name}' for name, count in others.items())
+def _no_room(
+    settled: values.Assignment, names: Mapping[str, str]
+) -> values.Problem:
+    there = collections.Counter(v.type_id for v in settled.gpu.all_vgpus)
+    held = ', '.join(
+        f'{count} of {values.VGPUType(type_id, names.get(type_id))}'
+        for type_id, count in there.items()
+    )
     if held:
         return _error(
             settled,
@@ -128,17 +164,24 @@ def _not_offered(
     if placed.reason is values.Reason.LISTED:
         near = nearest.find_nearest(declared, [*shown, *(t.id for t in types)])
         meant = f'Did you mean {near}? ' if near else ''
-        cure = f'{meant}List the GPU under a type that it offers.'
+        cure = f'{meant}{_move(placed)}'
     else:
-        cure = (
-            'List the GPU under a type that it offers, or set '
-            '[devices]unlisted_gpus = ignore.'
-        )
+        cure = _move(placed)
     return _error(
         placed,
         'type-not-offered',
         f'does not offer {declared!r}. It offers: {offers}',
         cure,
+    )
+
+
+def _move(placed: values.Assignment) -> str:
+    """The cure for a GPU that is under the wrong type."""
+    if placed.reason is values.Reason.LISTED:
+        return 'List the GPU under a type that it offers.'
+    return (
+        'List the GPU under a type that it offers, or set '
+        '[devices]unlisted_gpus = ignore.'
     )
 
 

@@ -120,6 +120,9 @@ class _Index:
             return _unreadable(declared, written)
         if other:
             return self._not_a_gpu(declared, written, address)
+        for gpu in self._host.gpus:
+            if _may_have_vf(gpu, address):
+                return Claim(declared, written, gpu, device)
         return self._absent(declared, written, address)
 
     def _malformed(
@@ -168,6 +171,22 @@ class _Index:
         close = nearest.find_nearest(text, there)
         meant = f'Did you mean {close}? ' if close else ''
         return f'{meant}The GPUs of this host: {", ".join(there)}.'
+
+
+def _may_have_vf(gpu: values.PhysicalGPU, address: values.PciAddress) -> bool:
+    """Whether a VF that is off could be there, if nothing tells for sure.
+
+    libvirt alone does not say where VFs would be: on the GPU's bus or the one
+    after it, behind the GPU.
+    """
+    if gpu.address is None or gpu.sriov is None or gpu.vfs:
+        return False
+    return (
+        gpu.sriov.offset is None
+        and address.domain == gpu.address.domain
+        and address.bus - gpu.address.bus in (0, 1)
+        and address > gpu.address
+    )
 
 
 def _fatal(

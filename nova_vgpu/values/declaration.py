@@ -48,7 +48,7 @@ class Declaration:
     """All that the configuration says about vGPUs.
 
     ``sections`` are the per-type sections that the files hold, enabled or not;
-    ``types_option`` is the option that lists the types, as it was written.
+    ``types_option`` is the option that lists the types, for messages.
     """
 
     types: tuple[DeclaredType, ...] = ()

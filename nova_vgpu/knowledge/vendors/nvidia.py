@@ -62,6 +62,8 @@ class NVIDIA(vendor.Vendor):
         suffix = (match['suffix'] or '').upper()
         slices = match['slices']
         known = catalogue.model_by_token(model)
+        if not (match['series'] or match['brand'] or known):
+            return None  # "mtty-1" is no 1 GB type for gaming
         return type_name.TypeName(
             # One spelling for a model that is known under several.
             model=catalogue.name_of(known) if known else model,

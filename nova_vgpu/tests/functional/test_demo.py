@@ -24,6 +24,15 @@ import sys
 import fixtures
 import testtools
 
+# A process that was started in the background, as tests may be, ignores the
+# signal of Ctrl-C, and so would its children.
+_AS_ON_A_TERMINAL = """
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from nova_vgpu.cmd import main
+sys.exit(main.main(['demo']))
+"""
+
 
 class DemoTest(testtools.TestCase):
     def setUp(self) -> None:
@@ -33,7 +42,7 @@ class DemoTest(testtools.TestCase):
     @contextlib.contextmanager
     def demo(self) -> Iterator[subprocess.Popen[str]]:
         with subprocess.Popen(
-            [sys.executable, '-m', 'nova_vgpu', 'demo'],
+            [sys.executable, '-c', _AS_ON_A_TERMINAL],
             env={**os.environ, 'TMPDIR': str(self.directory)},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -255,7 +255,7 @@ class TestWhole(testtools.TestCase):
                 'not-on-host',
                 'not-a-gpu',
                 'gpu-under-two-types',
-                'vfs-off',
+                'type-not-offered',
                 'found-before',
                 'section-not-enabled',
                 'two-sections',

@@ -12,6 +12,8 @@
 
 """Every problem in the words that an operator reads."""
 
+import dataclasses
+
 import testtools
 
 from nova_vgpu import values
@@ -150,6 +152,24 @@ class TestAddresses(ProblemTestCase):
             'functions, or list the GPU itself.',
             str(problem),
         )
+
+    def test_a_function_that_may_be_off_where_nothing_tells_for_sure(
+        self,
+    ) -> None:
+        gpu = dataclasses.replace(
+            hosts.make_gpu(hosts.gpu('41:00.0', boards.A40)),
+            sriov=values.Sriov(32),  # all that libvirt alone tells
+        )
+        host = values.Host((gpu,))
+        for case, address, code in (
+            ('on its bus', '41:00.4', 'vf-not-enabled'),
+            ('on the bus after it', '42:01.0', 'vf-not-enabled'),
+            ('two buses on', '43:00.4', 'not-on-host'),
+            ('in front of it', '40:00.4', 'not-on-host'),
+            ('in another domain', '0001:41:00.4', 'not-on-host'),
+        ):
+            declared = listed(address, name='A40-8Q')
+            self.assertIsNotNone(self.find(code, host, declared), case)
 
     def test_a_device_that_could_not_be_read(self) -> None:
         fault = values.ReadFault('pci_0000_85_00_0', 'a file', 'is a mess')

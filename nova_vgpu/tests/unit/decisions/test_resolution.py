@@ -30,7 +30,18 @@ MEDIA = values.VGPUType('nvidia-4', 'NVIDIA A100-2-10CME')
 BLACKWELL = values.VGPUType(
     'nvidia-5', 'NVIDIA RTX Pro 6000 Blackwell DC-1-24Q'
 )
-ALL = (GRID, NAMELESS, SERIAL, ADA, MIG, TIME_SLICED, MEDIA, BLACKWELL)
+UNKNOWN = values.VGPUType('nvidia-6', 'NVIDIA Z9000-4Q')
+ALL = (
+    UNKNOWN,
+    GRID,
+    NAMELESS,
+    SERIAL,
+    ADA,
+    MIG,
+    TIME_SLICED,
+    MEDIA,
+    BLACKWELL,
+)
 
 
 class TestMatches(testtools.TestCase):
@@ -47,6 +58,7 @@ class TestMatches(testtools.TestCase):
             ('by the id of a type without a name', 'I915-gvtg_v5_4', NAMELESS),
             ('by a name of no known form', 'single port serial', SERIAL),
             ('with a hyphen in the model', 'RTX6000-Ada-8Q', ADA),
+            ('of a model never heard of', 'grid z9000-4q', UNKNOWN),
             ('backed by MIG', 'A100-2-10C', MIG),
             ('not backed by MIG', 'A100-10C', TIME_SLICED),
             ('with a suffix that counts', 'A100-2-10CME', MEDIA),

@@ -128,10 +128,46 @@ class TestTypes(test_problems.ProblemTestCase):
         self.assertEqual(ERROR, problem.severity)
         self.assertEqual(
             'GPU 0000:84:00.0 ([vgpu_T4-2Q]device_addresses) has no room for '
-            'nvidia-231 (GRID T4-2Q): it holds vGPUs: 2 of nvidia-233.',
+            'nvidia-231 (GRID T4-2Q): it holds vGPUs: 2 of nvidia-233 '
+            '(GRID T4-8Q).',
             problem.message,
         )
         self.assertIn('once the others are gone', problem.cure)
+
+    def test_a_gpu_that_is_not_ready_for_a_type_it_will_never_have(
+        self,
+    ) -> None:
+        off = hosts.gpu('41:00.0', boards.A40)
+        problem = self.find(
+            'type-not-offered',
+            hosts.make_host(T4, off),
+            listed('41:00.0', name='T4-2Q'),
+        )
+        self.assertIn('is of model A40 and never offers', problem.message)
+        self.assertEqual(
+            'List the GPU under a type that it offers.', problem.cure
+        )
+
+    def test_a_full_card_whose_driver_names_no_types_any_more(self) -> None:
+        full = hosts.gpu(
+            'c8:00.0',
+            boards.L40S,
+            'nvidia-1155',
+            'nvidia-1155',
+            vfs=2,
+            vendor_vfio=True,
+        )
+        host = hosts.make_host(full)
+        problem = self.find(
+            'type-unnamed', host, listed('c8:00.0', name='L40S-24Q')
+        )
+        self.assertEqual(ERROR, problem.severity)
+        self.assertIn(
+            "whether nvidia-1155 is 'L40S-24Q' cannot be told", problem.message
+        )
+        self.assertIn('by its id, nvidia-1155', problem.cure)
+        by_id = values.Declaration((listed('c8:00.0', name='nvidia-1155'),))
+        self.assertEqual(1, len(mapper.make_plan(by_id, host).assignments))
 
     def test_a_gpu_that_would_take_none_and_holds_none(self) -> None:
         gpu = values.PhysicalGPU(

@@ -33,6 +33,7 @@ import testtools
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.decisions import mapper
 from nova_vgpu.host import sysfs
 from nova_vgpu.simulation import boards
 from nova_vgpu.simulation import host as simulation
@@ -139,6 +140,8 @@ def small_host() -> simulation.SimulatedHost:
 class TestDamagedSysfs(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
+        # A reader that waits for a FIFO would wait for ever.
+        self.useFixture(fixtures.Timeout(300, gentle=True))
         temporary = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.aside = temporary / 'aside'
         self.root = temporary / 'sys'
@@ -188,6 +191,22 @@ class TestDamagedSysfs(testtools.TestCase):
             self.assertEqual(shown, fault.device, description)
             self.assertEqual(f'{self.root / PCI}/{shown}', fault.source)
             strange.rmdir()
+
+    def test_functions_of_a_gpu_that_cannot_be_read_are_the_hardwares_fault(
+        self,
+    ) -> None:
+        for gpu in self.sound.gpus:
+            if gpu.vfs:
+                vendor = self.root / PCI / str(gpu) / 'vendor'
+                vendor.write_text('garbage')
+                host = sysfs.read_host(str(self.root))
+                functions = {gpu.name, *(vf.name for vf in gpu.vfs)}
+                told = {fault.device for fault in host.faults}
+                self.assertEqual(set(), functions - told)
+                listed = tuple(str(vf.address) for vf in gpu.vfs)
+                declared = values.DeclaredType('x', 'vgpu_x', listed)
+                plan = mapper.make_plan(values.Declaration((declared,)), host)
+                self.assertEqual((), plan.problems_of(values.Severity.FATAL))
 
     def read_with(self, path: pathlib.Path, damage: Damage) -> list[str]:
         path.rename(self.aside)
