@@ -49,6 +49,7 @@ traits = CUSTOM_RACK_7
 CONFLICTING = """\
 [devices]
 enabled_vgpu_types = T4-2Q, T4-8Q
+unlisted_gpus = ignore
 
 [vgpu_T4-2Q]
 device_addresses = 0000:84:00.0, 0000:85:00.0
@@ -60,6 +61,7 @@ device_addresses = 85:00.0
 FAT_FINGERED = """\
 [devices]
 enabled_vgpu_types = T4-2Q, A40-8Q
+unlisted_gpus = ignore
 
 [vgpu_T4-2Q]
 device_addresses = 0000:48:00.0, 0000:85:00.o, 0000:e1:00.0

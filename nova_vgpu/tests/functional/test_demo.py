@@ -100,7 +100,7 @@ class DemoTest(testtools.TestCase):
             'Second time: 0 requests',
             'trait:CUSTOM_VGPU_TYPE_A40_8Q=required\n'
             '    -> compute1_pci_0000_41_00_0\n',
-            'under more than one type',
+            '0000:85:00.0 is under more',
             'Did you mean 0000:84:00.0?',
         ):
             self.assertIn(expected, text)
