@@ -35,7 +35,9 @@ from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import functions
 from nova_vgpu.host import sysfs
+from nova_vgpu.knowledge import vendors
 
+_UUID_LENGTH = 36
 _ADDRESS_PARTS = ('domain', 'bus', 'slot', 'function')
 _NUMBER = re.compile(r'(0x[0-9a-f]{1,8}|[0-9]{1,9})', re.ASCII | re.IGNORECASE)
 
@@ -66,7 +68,7 @@ class _Function:
     address: values.PciAddress | None = None
     vendor: int = 0
     device: int = 0
-    pci_class: int = 0
+    pci_class: int | None = None
     driver: str | None = None
     total_vfs: int = 0
     vfs: tuple[values.PciAddress, ...] = ()
@@ -139,7 +141,7 @@ class _Scan:
         of_gpus = {
             address: function
             for address, function in by_address.items()
-            if sysfs.is_gpu(function.vendor, function.pci_class)
+            if _is_gpu(function)
         }
         # A VF in the making may not say so yet; its GPU does.
         vfs = {vf for function in of_gpus.values() for vf in function.vfs}
@@ -166,14 +168,28 @@ class _Scan:
         others = frozenset(by_address) - of_gpus.keys() - used
         return values.Host(tuple(gpus), others, tuple(self._faults))
 
-    def _read_devices(self) -> list[_Function]:
+    def _list_devices(self) -> Iterable[NodeDevice]:
+        """All that may matter and is active.
+
+        An mdev that is only defined is no vGPU yet. Before libvirt 7.3, and in
+        its test driver, there is nothing inactive and no flag to say so.
+        """
         flags = (
             libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV
             | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV_TYPES
             | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV
         )
+        active = getattr(libvirt, 'VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE', 0)
+        try:
+            return self._connection.listAllDevices(flags | active)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_INVALID_ARG:
+                raise
+        return self._connection.listAllDevices(flags)
+
+    def _read_devices(self) -> list[_Function]:
         found = []
-        for device in self._connection.listAllDevices(flags):
+        for device in self._list_devices():
             name = device.name()
             try:
                 # From libvirt, which is trusted; expat bounds expansion.
@@ -203,12 +219,13 @@ class _Scan:
         if not parent:
             raise _Malformed('no <parent>')
         type_id = _attribute(capability, 'type', 'id')
-        # Before libvirt 5 the UUID was only in the device's name.
-        found = capability.findtext('uuid') or ''
+        # Before libvirt 7.3 the UUID was only in the device's name.
+        in_name = name.removeprefix('mdev_')[:_UUID_LENGTH].replace('_', '-')
+        found = capability.findtext('uuid') or in_name
         try:
             vgpu = values.VGPU(parent, type_id, str(uuid.UUID(found)))
         except ValueError as error:
-            raise _Malformed(f'<uuid> holds {found[:40]!r}') from error
+            raise _Malformed(f'its UUID is {found[:40]!r}') from error
         self._vgpus.setdefault(parent, {})[name] = vgpu
 
     def _add_lost_vgpus(self, parents: Container[str]) -> None:
@@ -330,6 +347,12 @@ class _Scan:
         )
 
 
+def _is_gpu(function: _Function) -> bool:
+    if function.pci_class is None:  # before libvirt 5.2
+        return bool(function.offers)
+    return sysfs.is_gpu(function.vendor, function.pci_class)
+
+
 def _parse_function(
     name: str, root: ElementTree.Element, capability: ElementTree.Element
 ) -> _Function:
@@ -346,14 +369,18 @@ def _parse_function(
     address = _parse_address(
         capability.findtext(tag) for tag in _ADDRESS_PARTS
     )
+    pci_class = capability.findtext('class')
     if address.node_device_name != name:
         raise _Malformed(f'its address is {address}')
+    vendor = _number(_attribute(capability, 'vendor', 'id'))
+    if pci_class is None and types is None and vendors.get_by_pci_id(vendor):
+        raise _Malformed('no <class>')  # it may or may not be a GPU
     return _Function(
         name=name,
         address=address,
-        vendor=_number(_attribute(capability, 'vendor', 'id')),
+        vendor=vendor,
         device=_number(_attribute(capability, 'product', 'id')),
-        pci_class=_number(capability.findtext('class')),
+        pci_class=_number(pci_class) if pci_class is not None else None,
         driver=root.findtext('driver/name'),
         total_vfs=_number(functions_of.get('maxCount', '0')),
         vfs=tuple(

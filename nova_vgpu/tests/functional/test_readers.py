@@ -20,8 +20,11 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 import dataclasses
 import pathlib
+import re
+import uuid
 
 import fixtures
+import libvirt
 import testtools
 
 from nova_vgpu import application
@@ -128,6 +131,54 @@ class Connection:
 
     def listAllDevices(self, flags: int = 0) -> Iterable[Device]:
         return [Device(name, xml) for name, xml in self._devices.items()]
+
+
+class FilteringConnection(Connection):
+    """What a libvirt since 7.3 does: it lists what is inactive as well."""
+
+    def __init__(self, active: Mapping[str, str], inactive: str) -> None:
+        super().__init__(active)
+        self._inactive = inactive
+
+    def listAllDevices(self, flags: int = 0) -> Iterable[Device]:
+        devices = list(super().listAllDevices(flags))
+        if not flags & libvirt.VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE:
+            devices.append(Device('mdev_inactive', self._inactive))
+        return devices
+
+
+class OtherLibvirtsTest(testtools.TestCase):
+    """What libvirt's test driver does not show."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        card = hosts.gpu('84:00.0', boards.T4, 'nvidia-231')
+        self.xml = node_devices.list_device_xml(
+            simulation.SimulatedHost((card,))
+        )
+        self.host = libvirt_nodes.read_host(Connection(self.xml))
+        self.assertEqual(1, len(self.host.gpus[0].vgpus))
+
+    def test_an_mdev_that_is_only_defined_is_no_vgpu(self) -> None:
+        (mdev,) = (xml for name, xml in self.xml.items() if 'mdev_' in name)
+        (vgpu,) = self.host.gpus[0].vgpus
+        other = mdev.replace(str(vgpu.uuid), str(uuid.uuid4()))
+        connection = FilteringConnection(self.xml, other)
+        self.assertEqual(self.host, libvirt_nodes.read_host(connection))
+
+    def test_the_uuid_is_taken_from_the_name_before_libvirt_7_3(self) -> None:
+        old = {
+            name: re.sub('<uuid>[^<]*</uuid>', '', xml)
+            for name, xml in self.xml.items()
+        }
+        self.assertEqual(self.host, libvirt_nodes.read_host(Connection(old)))
+
+    def test_a_gpu_is_known_by_its_types_before_libvirt_5_2(self) -> None:
+        old = {
+            name: re.sub('<class>[^<]*</class>', '', xml)
+            for name, xml in self.xml.items()
+        }
+        self.assertEqual(self.host, libvirt_nodes.read_host(Connection(old)))
 
 
 class ReadersTestCase(testtools.TestCase):
