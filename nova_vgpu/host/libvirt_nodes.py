@@ -23,10 +23,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 import contextlib
 import dataclasses
-import re
 import typing
-import uuid
-from xml.etree import ElementTree
 
 import libvirt
 
@@ -34,12 +31,8 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import functions
+from nova_vgpu.host import node_xml
 from nova_vgpu.host import sysfs
-from nova_vgpu.knowledge import vendors
-
-_UUID_LENGTH = 36
-_ADDRESS_PARTS = ('domain', 'bus', 'slot', 'function')
-_NUMBER = re.compile(r'(0x[0-9a-f]{1,8}|[0-9]{1,9})', re.ASCII | re.IGNORECASE)
 
 
 class NodeDevice(typing.Protocol):
@@ -54,26 +47,6 @@ class Connection(typing.Protocol):
     """The part of ``libvirt.virConnect`` that is used here."""
 
     def listAllDevices(self, flags: int = 0) -> Iterable[NodeDevice]: ...
-
-
-class _Malformed(Exception):
-    """A device's XML that does not say what it must."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Function:
-    """A node device that is a PCI function or a virtual parent of mdevs."""
-
-    name: str
-    address: values.PciAddress | None = None
-    vendor: int = 0
-    device: int = 0
-    pci_class: int | None = None
-    driver: str | None = None
-    total_vfs: int = 0
-    vfs: tuple[values.PciAddress, ...] = ()
-    is_vf: bool = False
-    offers: tuple[values.Offer, ...] = ()
 
 
 def is_local(uri: str) -> bool:
@@ -187,46 +160,25 @@ class _Scan:
                 raise
         return self._connection.listAllDevices(flags)
 
-    def _read_devices(self) -> list[_Function]:
+    def _read_devices(self) -> list[node_xml.Function]:
         found = []
         for device in self._list_devices():
             name = device.name()
             try:
-                # From libvirt, which is trusted; expat bounds expansion.
-                root = ElementTree.fromstring(device.XMLDesc(0))  # noqa: S314
-                capability = root.find('capability')
-                if capability is None:
-                    raise _Malformed('no <capability>')
-                if capability.get('type') == 'mdev':
-                    self._add_vgpu(name, root, capability)
-                else:
-                    found.append(_parse_function(name, root, capability))
+                parsed = node_xml.parse_device(name, device.XMLDesc(0))
             except libvirt.libvirtError as error:
                 if error.get_error_domain() == libvirt.VIR_FROM_RPC:
                     raise  # the connection broke, not the device
                 self._fault(name, str(error))
-            except (ElementTree.ParseError, ValueError, _Malformed) as error:
+            except node_xml.Malformed as error:
                 self._fault(name, str(error))
+            else:
+                if isinstance(parsed, values.VGPU):
+                    on_parent = self._vgpus.setdefault(parsed.function, {})
+                    on_parent[name] = parsed
+                else:
+                    found.append(parsed)
         return found
-
-    def _add_vgpu(
-        self,
-        name: str,
-        root: ElementTree.Element,
-        capability: ElementTree.Element,
-    ) -> None:
-        parent = root.findtext('parent')
-        if not parent:
-            raise _Malformed('no <parent>')
-        type_id = _attribute(capability, 'type', 'id')
-        # Before libvirt 7.3 the UUID was only in the device's name.
-        in_name = name.removeprefix('mdev_')[:_UUID_LENGTH].replace('_', '-')
-        found = capability.findtext('uuid') or in_name
-        try:
-            vgpu = values.VGPU(parent, type_id, str(uuid.UUID(found)))
-        except ValueError as error:
-            raise _Malformed(f'its UUID is {found[:40]!r}') from error
-        self._vgpus.setdefault(parent, {})[name] = vgpu
 
     def _add_lost_vgpus(self, parents: Container[str]) -> None:
         """Faults for mdevs whose parent is not there, or cannot be read."""
@@ -238,8 +190,8 @@ class _Scan:
     def _gpu(
         self,
         address: values.PciAddress,
-        function: _Function,
-        by_address: Mapping[values.PciAddress, _Function],
+        function: node_xml.Function,
+        by_address: Mapping[values.PciAddress, node_xml.Function],
     ) -> values.PhysicalGPU:
         where = (*functions.PCI, str(address))
         memory = functions.TypeMemory()
@@ -273,7 +225,7 @@ class _Scan:
     def _vf(
         self,
         address: values.PciAddress,
-        vf: _Function,
+        vf: node_xml.Function,
         memory: functions.TypeMemory,
     ) -> values.VirtualFunction:
         where = (*functions.PCI, str(address))
@@ -296,7 +248,7 @@ class _Scan:
 
     def _completed(
         self,
-        function: _Function,
+        function: node_xml.Function,
         where: functions.Path,
         memory: functions.TypeMemory,
     ) -> tuple[values.Offer, ...]:
@@ -347,90 +299,7 @@ class _Scan:
         )
 
 
-def _is_gpu(function: _Function) -> bool:
+def _is_gpu(function: node_xml.Function) -> bool:
     if function.pci_class is None:  # before libvirt 5.2
         return bool(function.offers)
     return sysfs.is_gpu(function.vendor, function.pci_class)
-
-
-def _parse_function(
-    name: str, root: ElementTree.Element, capability: ElementTree.Element
-) -> _Function:
-    if capability.get('type') != 'pci':
-        if name.startswith(('pci_', 'mdev_')):
-            raise _Malformed('its <capability> is not that of its kind')
-        # A virtual parent: the types sit in a capability within the same.
-        return _Function(name, offers=_parse_offers(capability))
-    inner = {c.get('type'): c for c in capability.findall('capability')}
-    functions_of = inner.get('virt_functions')
-    if functions_of is None:
-        functions_of = ElementTree.Element('capability')
-    types = inner.get('mdev_types')
-    address = _parse_address(
-        capability.findtext(tag) for tag in _ADDRESS_PARTS
-    )
-    pci_class = capability.findtext('class')
-    if address.node_device_name != name:
-        raise _Malformed(f'its address is {address}')
-    vendor = _number(_attribute(capability, 'vendor', 'id'))
-    if pci_class is None and types is None and vendors.get_by_pci_id(vendor):
-        raise _Malformed('no <class>')  # it may or may not be a GPU
-    return _Function(
-        name=name,
-        address=address,
-        vendor=vendor,
-        device=_number(_attribute(capability, 'product', 'id')),
-        pci_class=_number(pci_class) if pci_class is not None else None,
-        driver=root.findtext('driver/name'),
-        total_vfs=_number(functions_of.get('maxCount', '0')),
-        vfs=tuple(
-            _parse_address(element.get(part) for part in _ADDRESS_PARTS)
-            for element in functions_of.findall('address')
-        ),
-        is_vf='phys_function' in inner,
-        offers=() if types is None else _parse_offers(types),
-    )
-
-
-def _parse_offers(
-    capability: ElementTree.Element,
-) -> tuple[values.Offer, ...]:
-    return tuple(
-        values.Offer(
-            values.VGPUType(_own(element, 'id'), element.findtext('name')),
-            _number(element.findtext('availableInstances')),
-        )
-        for element in capability.iter('type')
-    )
-
-
-def _parse_address(parts: Iterable[str | None]) -> values.PciAddress:
-    domain, bus, slot, function = map(_number, parts)
-    try:
-        return values.PciAddress.parse(
-            f'{domain:x}:{bus:x}:{slot:x}.{function:x}'
-        )
-    except values.MalformedAddress as error:
-        raise _Malformed(str(error)) from error
-
-
-def _own(element: ElementTree.Element, attribute: str) -> str:
-    value = element.get(attribute)
-    if not value:
-        raise _Malformed(f'<{element.tag}> without {attribute!r}')
-    return value
-
-
-def _attribute(parent: ElementTree.Element, tag: str, attribute: str) -> str:
-    element = parent.find(tag)
-    if element is None:
-        raise _Malformed(f'no <{tag}>')
-    return _own(element, attribute)
-
-
-def _number(text: str | None) -> int:
-    """A number as libvirt writes it: hexadecimal with 0x, decimal without."""
-    match = _NUMBER.fullmatch((text or '').strip())
-    if match is None:
-        raise _Malformed(f'{(text or "")[:40]!r} is not a number')
-    return int(match[1], 16 if 'x' in match[1].lower() else 10)

@@ -1,0 +1,167 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the XML of one node device says.
+
+libvirt describes a PCI function with what it is, its virtual functions and
+its mdev types, and an mdev with its parent. Only what matters here is read.
+"""
+
+from collections.abc import Iterable
+import dataclasses
+import re
+import uuid
+from xml.etree import ElementTree
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import vendors
+
+_UUID_LENGTH = 36
+_ADDRESS_PARTS = ('domain', 'bus', 'slot', 'function')
+_NUMBER = re.compile(r'(0x[0-9a-f]{1,8}|[0-9]{1,9})', re.ASCII | re.IGNORECASE)
+
+
+class Malformed(Exception):
+    """XML that does not say what it must."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Function:
+    """A node device that is a PCI function or a virtual parent of mdevs."""
+
+    name: str
+    address: values.PciAddress | None = None
+    vendor: int = 0
+    device: int = 0
+    pci_class: int | None = None
+    driver: str | None = None
+    total_vfs: int = 0
+    vfs: tuple[values.PciAddress, ...] = ()
+    is_vf: bool = False
+    offers: tuple[values.Offer, ...] = ()
+
+
+def parse_device(name: str, xml: str) -> Function | values.VGPU:
+    """A function that may hold vGPUs, or an mdev.
+
+    :raises Malformed: if it is neither, or cannot be told.
+    """
+    try:
+        # From libvirt, which is trusted; expat bounds expansion.
+        root = ElementTree.fromstring(xml)  # noqa: S314
+    except (ElementTree.ParseError, ValueError) as error:
+        raise Malformed(str(error)) from error
+    capability = root.find('capability')
+    if capability is None:
+        raise Malformed('no <capability>')
+    if capability.get('type') == 'mdev':
+        return _parse_vgpu(name, root, capability)
+    return _parse_function(name, root, capability)
+
+
+def _parse_vgpu(
+    name: str, root: ElementTree.Element, capability: ElementTree.Element
+) -> values.VGPU:
+    parent = root.findtext('parent')
+    if not parent:
+        raise Malformed('no <parent>')
+    type_id = _attribute(capability, 'type', 'id')
+    # Before libvirt 7.3 the UUID was only in the device's name.
+    in_name = name.removeprefix('mdev_')[:_UUID_LENGTH].replace('_', '-')
+    found = capability.findtext('uuid') or in_name
+    try:
+        return values.VGPU(parent, type_id, str(uuid.UUID(found)))
+    except ValueError as error:
+        raise Malformed(f'its UUID is {found[:40]!r}') from error
+
+
+def _parse_function(
+    name: str, root: ElementTree.Element, capability: ElementTree.Element
+) -> Function:
+    if capability.get('type') != 'pci':
+        if name.startswith(('pci_', 'mdev_')):
+            raise Malformed('its <capability> is not that of its kind')
+        # A virtual parent: the types sit in a capability within the same.
+        return Function(name, offers=_parse_offers(capability))
+    inner = {c.get('type'): c for c in capability.findall('capability')}
+    functions_of = inner.get('virt_functions')
+    if functions_of is None:
+        functions_of = ElementTree.Element('capability')
+    types = inner.get('mdev_types')
+    address = _parse_address(
+        capability.findtext(tag) for tag in _ADDRESS_PARTS
+    )
+    pci_class = capability.findtext('class')
+    if address.node_device_name != name:
+        raise Malformed(f'its address is {address}')
+    vendor = _number(_attribute(capability, 'vendor', 'id'))
+    if pci_class is None and types is None and vendors.get_by_pci_id(vendor):
+        raise Malformed('no <class>')  # it may or may not be a GPU
+    return Function(
+        name=name,
+        address=address,
+        vendor=vendor,
+        device=_number(_attribute(capability, 'product', 'id')),
+        pci_class=_number(pci_class) if pci_class is not None else None,
+        driver=root.findtext('driver/name'),
+        total_vfs=_number(functions_of.get('maxCount', '0')),
+        vfs=tuple(
+            _parse_address(element.get(part) for part in _ADDRESS_PARTS)
+            for element in functions_of.findall('address')
+        ),
+        is_vf='phys_function' in inner,
+        offers=() if types is None else _parse_offers(types),
+    )
+
+
+def _parse_offers(
+    capability: ElementTree.Element,
+) -> tuple[values.Offer, ...]:
+    return tuple(
+        values.Offer(
+            values.VGPUType(_own(element, 'id'), element.findtext('name')),
+            _number(element.findtext('availableInstances')),
+        )
+        for element in capability.iter('type')
+    )
+
+
+def _parse_address(parts: Iterable[str | None]) -> values.PciAddress:
+    domain, bus, slot, function = map(_number, parts)
+    try:
+        return values.PciAddress.parse(
+            f'{domain:x}:{bus:x}:{slot:x}.{function:x}'
+        )
+    except values.MalformedAddress as error:
+        raise Malformed(str(error)) from error
+
+
+def _own(element: ElementTree.Element, attribute: str) -> str:
+    value = element.get(attribute)
+    if not value:
+        raise Malformed(f'<{element.tag}> without {attribute!r}')
+    return value
+
+
+def _attribute(parent: ElementTree.Element, tag: str, attribute: str) -> str:
+    element = parent.find(tag)
+    if element is None:
+        raise Malformed(f'no <{tag}>')
+    return _own(element, attribute)
+
+
+def _number(text: str | None) -> int:
+    """A number as libvirt writes it: hexadecimal with 0x, decimal without."""
+    match = _NUMBER.fullmatch((text or '').strip())
+    if match is None:
+        raise Malformed(f'{(text or "")[:40]!r} is not a number')
+    return int(match[1], 16 if 'x' in match[1].lower() else 10)
