@@ -65,7 +65,8 @@ def get_node_name(source: HostSource) -> str:
         return identity.get_node_name()
     libvirt_nodes = _libvirt_reader()
     with libvirt_nodes.connect(source.libvirt_uri) as connection:
-        return str(connection.getHostname())
+        name: str = libvirt_nodes.get_host_name(connection)
+    return name
 
 
 def load_declaration(

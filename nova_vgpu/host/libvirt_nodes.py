@@ -77,6 +77,19 @@ def connect(uri: str) -> typing.Iterator[libvirt.virConnect]:
         connection.close()
 
 
+def get_host_name(connection: libvirt.virConnect) -> str:
+    """What libvirt calls the host, and Nova its provider.
+
+    :raises HostUnreadable: if libvirt stops answering.
+    """
+    try:
+        return str(connection.getHostname())
+    except libvirt.libvirtError as error:
+        raise exception.HostUnreadable(
+            f'libvirt does not tell the name of its host: {error}'
+        ) from error
+
+
 def read_host(
     connection: Connection, sysfs_root: str | None = None
 ) -> values.Host:
