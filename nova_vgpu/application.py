@@ -26,6 +26,7 @@ import types
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.decisions import spelling
 from nova_vgpu.host import identity
 from nova_vgpu.host import sysfs
 
@@ -79,64 +80,42 @@ def load_declaration(
     :raises ConfigFileError: if a file cannot be read at all.
     """
     # Not at the top: commands that need no configuration start without it.
-    from oslo_config import cfg
-
     from nova_vgpu.conf import devices
+    from nova_vgpu.conf import sources
 
-    conf = cfg.ConfigOpts()
-    devices.register_opts(conf)
-    # Not as two arguments: a path may start with a hyphen.
-    arguments = [f'--config-file={path}' for path in config_files]
-    arguments += [f'--config-dir={path}' for path in config_dirs]
-    try:
-        conf(arguments, project='nova', prog='nova-compute')
-    except cfg.Error as error:
-        raise exception.ConfigFileError(str(error)) from error
-    except UnicodeDecodeError as error:
-        path = _find_no_text(config_files, config_dirs)
-        raise exception.ConfigFileError(
-            f'{path} is no text: {error}'
-        ) from error
-    except OSError as error:
-        raise exception.ConfigFileError(
-            f'{error.filename} cannot be read: {error.strerror}'
-        ) from error
-    LOG.debug('configuration files: %s', conf.config_file)
+    conf, written = sources.load(config_files, config_dirs)
+    LOG.debug(
+        'configuration files: %s', sorted({entry.file for entry in written})
+    )
     declaration, problems = devices.read_declaration(conf)
-    if not conf.config_file and not conf.config_dir:
-        problems += (_no_files(),)
-    return declaration, problems
+    slips = spelling.find_slips(
+        written,
+        [option.name for option in devices.device_options()],
+        [option.name for option in devices.type_options('')],
+    )
+    if not declaration.types:
+        problems += (_nothing_enabled(written),)
+    return declaration, (*problems, *slips)
 
 
-def _find_no_text(
-    config_files: Sequence[str], config_dirs: Sequence[str]
-) -> str:
-    """The file that is no text, or the directories if it is in one of them.
-
-    oslo.config does not say which one it was.
-    """
-    from oslo_config import cfg
-
-    if not config_files and not config_dirs:
-        config_files = cfg.find_config_files('nova', 'nova-compute')
-        config_dirs = cfg.find_config_dirs('nova', 'nova-compute')
-    for path in config_files:
-        try:
-            cfg.ConfigParser(path, {}).parse()
-        except UnicodeDecodeError:
-            return path
-        except OSError:
-            continue
-    return f'A file in {", ".join(config_dirs)}'
-
-
-def _no_files() -> values.Problem:
+def _nothing_enabled(written: Sequence[values.Written]) -> values.Problem:
+    files = sorted({entry.file for entry in written})
+    if not files:
+        return values.Problem(
+            values.Severity.WARNING,
+            'no-configuration',
+            'nova.conf',
+            'No configuration file with anything in it was found where '
+            'nova-compute looks for them.',
+            'Name one with --config-file.',
+        )
     return values.Problem(
         values.Severity.WARNING,
-        'no-configuration',
-        'nova.conf',
-        'No configuration file was found where nova-compute looks for them.',
-        'Name one with --config-file.',
+        'nothing-enabled',
+        '[devices]enabled_vgpu_types',
+        f'[devices]enabled_vgpu_types is not set in {", ".join(files)}: no '
+        'GPU serves anything.',
+        'Set it to the types that "nova-vgpu type list" shows.',
     )
 
 

@@ -23,6 +23,9 @@ project = 'nova-vgpu'
 copyright = 'nova-vgpu developers'
 author = 'nova-vgpu developers'
 
+# Options and quotes are there to be copied.
+smartquotes = False
+
 extensions = [
     'cliff.sphinxext',
     'command_output',

@@ -15,7 +15,6 @@
 import argparse
 from collections.abc import Iterable
 from collections.abc import Sequence
-import contextlib
 import shutil
 import typing
 
@@ -105,6 +104,16 @@ class ShowOne(Command, show.ShowOne):
     """A command whose answer is one thing."""
 
 
+class Known(columns.FormattableColumn[int | None]):
+    """A number, or nothing where no source tells it."""
+
+    def human_readable(self) -> str:
+        return '-' if self._value is None else str(self._value)
+
+    def machine_readable(self) -> int | None:
+        return self._value
+
+
 class Words(columns.FormattableColumn[tuple[str, ...]]):
     """Several words: one below the other for people, a list for machines."""
 
@@ -132,14 +141,32 @@ def select_gpus(
     """
     if wanted is None:
         return host.gpus
-    names = {wanted}
-    # What is no address may be the node device name.
-    with contextlib.suppress(values.MalformedAddress):
-        names.add(values.PciAddress.parse(wanted).node_device_name)
-    found = [gpu for gpu in host.gpus if gpu.name in names]
-    if not found:
-        there = ', '.join(str(gpu) for gpu in host.gpus) or 'none'
+    for gpu in host.gpus:
+        if gpu.name == wanted:
+            return [gpu]
+    try:
+        address = values.PciAddress.parse(wanted)
+    except values.MalformedAddress as error:
         raise exception.NoSuchDevice(
-            f'There is no GPU {wanted} on this host. GPUs: {there}.'
-        )
-    return found
+            f'{error}. GPUs: {_list_names(host)}.'
+        ) from error
+    for gpu in host.gpus:
+        if gpu.address == address:
+            return [gpu]
+        if any(vf.address == address for vf in gpu.vfs):
+            raise exception.NoSuchDevice(
+                f'{address} is a virtual function of GPU {gpu}: name that.'
+            )
+    if any(f.device == address.node_device_name for f in host.faults):
+        finding = 'could not be read'
+    elif address in host.other_functions:
+        finding = 'is on this host, but it is no GPU'
+    else:
+        finding = 'is not on this host'
+    raise exception.NoSuchDevice(
+        f'{address} {finding}. GPUs: {_list_names(host)}.'
+    )
+
+
+def _list_names(host: values.Host) -> str:
+    return ', '.join(str(gpu) for gpu in host.gpus) or 'none'

@@ -15,9 +15,13 @@
 import argparse
 from collections.abc import Iterator
 import contextlib
+import importlib
+from importlib import util
+import os
 import pathlib
 import shlex
 import signal
+import sys
 import tempfile
 import textwrap
 import types
@@ -95,6 +99,9 @@ class Demo(base.Command):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        client = _import_client()
+        # A proxy of the site's has no business with the loopback address.
+        os.environ['no_proxy'] = os.environ['NO_PROXY'] = '127.0.0.1'
         with (
             _terminated_like_interrupted(),
             tempfile.TemporaryDirectory(prefix='nova-vgpu-demo-') as name,
@@ -103,7 +110,7 @@ class Demo(base.Command):
             tree.write_tree(simulation.demo_host(), directory / 'sys')
             self._discover(directory)
             config = self._declare(directory)
-            self._publish(directory, config)
+            self._publish(client, directory, config)
             self._refuse(directory)
         self._tell('That was all; what the demonstration started is gone.')
 
@@ -142,17 +149,16 @@ class Demo(base.Command):
         )
         return config
 
-    def _publish(self, directory: pathlib.Path, config: pathlib.Path) -> None:
+    def _publish(
+        self,
+        client: types.ModuleType,
+        directory: pathlib.Path,
+        config: pathlib.Path,
+    ) -> None:
         self._head(
             '4. Publish',
             'To a Placement that was started for this, over HTTP.',
         )
-        try:
-            from nova_vgpu.placement import client
-        except ImportError as error:
-            raise exception.PlacementError(
-                "This part needs more packages: pip install 'nova-vgpu[demo]'"
-            ) from error
         source = application.HostSource(sysfs_root=str(directory / 'sys'))
         host = application.read_host(source)
         declaration, problems = application.load_declaration([str(config)], [])
@@ -171,8 +177,8 @@ class Demo(base.Command):
                 self._tell(f'\n{wish}:')
                 for trait in required:
                     self._tell(f'    trait:{trait}=required')
-                for candidate in found:
-                    self._tell(f'    -> {candidate.provider}')
+                for name in sorted(candidate.provider for candidate in found):
+                    self._tell(f'    -> {name}')
                 if not found:
                     self._tell('    -> none')
 
@@ -219,6 +225,18 @@ class Demo(base.Command):
 
     def _tell(self, text: str) -> None:
         print(text, file=self.app.stdout, flush=True)
+
+
+def _import_client() -> types.ModuleType:
+    """What publishes, and what is published to; or a word on how to get it."""
+    needed = ('openstack', 'placement', 'waitress')
+    missing = [name for name in needed if not util.find_spec(name)]
+    if missing:
+        raise exception.PlacementError(
+            f'The demonstration needs more packages: {sys.executable} -m pip '
+            "install 'nova-vgpu[demo]'"
+        )
+    return importlib.import_module('nova_vgpu.placement.client')
 
 
 @contextlib.contextmanager

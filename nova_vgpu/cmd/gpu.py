@@ -35,11 +35,13 @@ class ListGPUs(base.Lister):
         'Driver',
         'Framework',
         'VFs',
-        'vGPUs',
         'State',
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        gpus = self.read_host().gpus
+        if not gpus:
+            self.say('No GPU of NVIDIA, Intel or AMD is on this host.')
         rows = [
             (
                 str(gpu),
@@ -51,7 +53,7 @@ class ListGPUs(base.Lister):
                 len(gpu.all_vgpus),
                 _state(gpu),
             )
-            for gpu in self.read_host().gpus
+            for gpu in gpus
         ]
         return (
             'GPU',
@@ -92,7 +94,8 @@ class ShowGPU(base.ShowOne):
             'VFs': _vfs(gpu),
             'types': len(gpu.types),
             'vGPUs': len(gpu.all_vgpus),
-            'state': obstacle.finding if obstacle else 'ready',
+            'state': obstacle.code if obstacle else 'ready',
+            'finding': obstacle.finding if obstacle else '-',
             'cure': obstacle.cure if obstacle else '-',
         }
         return tuple(fields), tuple(fields.values())

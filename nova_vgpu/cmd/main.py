@@ -92,8 +92,8 @@ class NovaVGPU(app.App):
             metavar='DIR',
             action='append',
             default=[],
-            help='Directory whose *.conf files are read after the files; may '
-            'be repeated. Default: the directories that nova-compute reads.',
+            help='Directory whose *.conf files are read too; may be repeated. '
+            'Default: the directories that nova-compute reads.',
         )
         parser.add_argument(
             '--libvirt',

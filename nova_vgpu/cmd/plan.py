@@ -64,13 +64,12 @@ class ShowPlan(base.Lister):
         node = parsed_args.node or application.get_node_name(self.source)
         selected = tuple(base.select_gpus(host, parsed_args.gpu))
         shown = {gpu.name for gpu in selected}
-        names = shown | {str(gpu) for gpu in selected}
+        others = {str(gpu) for gpu in host.gpus} - {str(g) for g in selected}
         self._problems = tuple(
             problem
             for problem in plan.problems
-            if parsed_args.gpu is None
+            if problem.subject not in others
             or problem.severity is values.Severity.FATAL
-            or problem.subject in names
         )
         rows = [
             _assigned_row(assigned, node)
@@ -106,7 +105,9 @@ def _assigned_row(
         str(assigned.gpu),
         called,
         assigned.reason.value,
-        f'[{declared.group}]',
+        f'[{declared.group}]'
+        if assigned.reason is values.Reason.LISTED
+        else '-',
         declared.resource_class,
     )
     provider = providers.make_provider(assigned, node)

@@ -44,6 +44,8 @@ class ListTypes(base.Lister):
             for gpu in base.select_gpus(host, parsed_args.gpu)
             for vgpu_type in resolution.list_types(gpu, names)
         ]
+        if not rows:
+            self.say('No types are on offer; "nova-vgpu gpu list" says why.')
         return (
             'GPU',
             'ID',
@@ -67,6 +69,6 @@ def _row(
         vgpu_type.name or '-',
         max(counted.total - counted.existing, 0),
         counted.existing,
-        facts.max_instances,
-        facts.framebuffer_mib,
+        base.Known(facts.max_instances),
+        base.Known(facts.framebuffer_mib),
     )

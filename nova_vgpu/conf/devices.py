@@ -25,6 +25,7 @@ call Nova's deprecated, in the same log.
 
 from collections.abc import Container
 from collections.abc import Iterable
+import re
 import typing
 
 from oslo_config import cfg
@@ -36,6 +37,14 @@ GROUP = 'devices'
 GROUP_PREFIX = 'vgpu_'
 NOVA_GROUP_PREFIX = 'mdev_'
 
+_CURES = {
+    'unlisted_gpus': 'Write first-type or ignore.',
+    'resource_class': 'Write VGPU, or a name in capitals: CUSTOM_VGPU_BIG.',
+    'mdev_class': 'Write VGPU, or a name in capitals: CUSTOM_VGPU_BIG.',
+    'max_instances': 'Write a whole number from 1 on, or leave it out.',
+}
+_COMMENT = re.compile(r'\s[#;]')
+_COMMENT_CURE = ' A comment needs a line of its own.'
 _RESOURCE_CLASS = r'^(VGPU|CUSTOM_[A-Z0-9_]+)$'
 
 #: The name and the group of an option.
@@ -59,7 +68,7 @@ def device_options(novas: Container[Name] = ()) -> list[cfg.Opt]:
             default=[],
             deprecated_opts=_aliases(novas, ('enabled_mdev_types', GROUP)),
             help="""
-The vGPU types that this host serves, one per physical GPU.
+The vGPU types of this host. Each physical GPU serves one of them.
 
 A type is given by its id (``nvidia-558``), by the vendor's name for it
 (``NVIDIA A40-2Q``) or by the short form of that (``A40-2Q``). Ids change with
@@ -290,13 +299,14 @@ def _read(
         reason = str(error).rpartition('is not valid: ')[2].rstrip('.')
         if isinstance(error, RecursionError):
             reason = 'it refers to itself'
+        behind = _COMMENT_CURE if _COMMENT.search(reason) else ''
         problems.append(
             values.Problem(
                 values.Severity.FATAL,
                 'bad-value',
                 name,
                 f'{name} is refused: {reason}.',
-                'Correct the value; "nova-vgpu check" tells when it is right.',
+                _CURES.get(option, 'Correct the value.') + behind,
             )
         )
         return None

@@ -34,7 +34,7 @@ def settle(
     gpu, declared = placed.gpu, placed.declared
     obstacle = readiness.find_obstacle(gpu)
     if obstacle is not None:
-        return placed, (_not_ready(placed, obstacle),)
+        return placed, (_not_ready(placed, obstacle, names),)
     types = resolution.list_types(gpu, names)
     matches = resolution.find_matches(declared.name, types)
     if len(matches) > 1:
@@ -52,11 +52,14 @@ def settle(
 
 
 def _not_ready(
-    placed: values.Assignment, obstacle: readiness.Obstacle
+    placed: values.Assignment,
+    obstacle: readiness.Obstacle,
+    names: Mapping[str, str],
 ) -> values.Problem:
     declared = placed.declared.name
     model = capabilities.model_of(placed.gpu)
-    name = capabilities.parse_type_name(declared)
+    # An id says nothing by itself; another GPU may name it.
+    name = capabilities.parse_type_name(names.get(declared, declared))
     if model and name and name.model != model:
         # What is not ready is not worth making ready for this type.
         return _error(
@@ -162,7 +165,13 @@ def _not_offered(
         command = f'nova-vgpu type list --gpu {placed.gpu}'
         offers += f' and {more} more ("{command}")'
     if placed.reason is values.Reason.LISTED:
-        near = nearest.find_nearest(declared, [*shown, *(t.id for t in types)])
+        near = nearest.find_nearest(
+            declared, [*shown, *(t.id for t in types)]
+        ) or next(
+            # "231" is how the bare number of an id is written elsewhere.
+            (t.id for t in types if t.id.endswith(f'-{declared}')),
+            None,
+        )
         meant = f'Did you mean {near}? ' if near else ''
         cure = f'{meant}{_move(placed)}'
     else:

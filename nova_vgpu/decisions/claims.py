@@ -23,6 +23,7 @@ import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.decisions import nearest
+from nova_vgpu.decisions import separators
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -129,7 +130,11 @@ class _Index:
         self, declared: values.DeclaredType, written: str
     ) -> values.Problem:
         meant = [gpu for gpu in self._host.gpus if gpu.name == written]
-        hint = f'Write it as {meant[0]}.' if meant else self._nearest(written)
+        hint = (
+            f'Write it as {meant[0]}.'
+            if meant
+            else separators.find_cure(written) or self._nearest(written)
+        )
         return _fatal(
             declared,
             'malformed-address',
@@ -168,7 +173,10 @@ class _Index:
         there = [str(gpu) for gpu in self._host.gpus]
         if not there:
             return 'This host has no GPUs.'
-        close = nearest.find_nearest(text, there)
+        # People leave out the domain, and then the function.
+        close = nearest.find_nearest(text, there) or nearest.find_nearest(
+            f'0000:{text}.0', there
+        )
         meant = f'Did you mean {close}? ' if close else ''
         return f'{meant}The GPUs of this host: {", ".join(there)}.'
 

@@ -50,6 +50,7 @@ def make_plan(
     names = resolution.list_type_names(host)
 
     makers = _makers_of_first(declaration, host, names)
+    nowhere = resolution.find_nowhere(declaration, host, names)
 
     assignments: list[values.Assignment] = []
     left_alone: list[values.LeftAlone] = []
@@ -65,9 +66,17 @@ def make_plan(
         else:
             settled, found = assignment.settle(placed, names)
             assignments.append(settled)
-            problems.extend(found)
+            # A type that nobody offers is one problem, not one per GPU.
+            problems.extend(
+                problem
+                for problem in found
+                if problem.code != 'type-not-offered'
+                or placed.reason is values.Reason.LISTED
+                or placed.declared.name not in nowhere
+                or not gpu.types
+            )
     problems.extend(
-        validation.check_types(declaration, host, assignments, names)
+        validation.check_types(declaration, host, assignments, nowhere)
     )
     return values.Plan(
         tuple(assignments), tuple(left_alone), _in_order(problems)
@@ -89,7 +98,7 @@ def _assign_listed(
 ) -> values.Assignment | values.LeftAlone:
     declared = of_gpu[0].declared
     if any(claim.declared.name != declared.name for claim in of_gpu):
-        return values.LeftAlone(gpu, 'more than one type lists it')
+        return values.LeftAlone(gpu, 'under two types')
     functions = frozenset(claim.function or '' for claim in of_gpu)
     return values.Assignment(
         gpu,
@@ -107,16 +116,12 @@ def _assign_unlisted(
     if not declaration.types:
         return values.LeftAlone(gpu, 'no type is enabled')
     if declaration.unlisted is values.UnlistedGPUs.IGNORE:
-        return values.LeftAlone(
-            gpu, 'no type lists it, and unlisted GPUs are ignored'
-        )
+        return values.LeftAlone(gpu, 'not listed')
     if not capabilities.makes_vgpus(gpu):
         return values.LeftAlone(gpu, 'it makes no vGPUs')
     first = declaration.types[0]
     if makers and _maker(gpu) not in makers:
-        return values.LeftAlone(
-            gpu, f'no type lists it, and {first.name} is not of its vendor'
-        )
+        return values.LeftAlone(gpu, 'not listed, and of another vendor')
     return values.Assignment(
         gpu, first, values.Reason.FIRST_TYPE, _all_functions(gpu)
     )

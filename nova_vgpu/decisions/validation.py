@@ -13,13 +13,14 @@
 """Problems of the declaration and of the reading, GPU by GPU aside."""
 
 from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
 
 from nova_vgpu import values
 from nova_vgpu.decisions import nearest
-from nova_vgpu.decisions import resolution
+from nova_vgpu.decisions import separators
+from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import traits
+from nova_vgpu.knowledge import vendors
 
 
 def check_declaration(
@@ -36,9 +37,40 @@ def check_declaration(
                     option,
                     f'{option}: {trait!r} is neither a standard trait nor a '
                     'well-formed custom one.',
-                    f'Custom traits look like {traits.custom(trait)}.',
+                    'Custom traits look like '
+                    f'{traits.custom(trait.upper().removeprefix("CUSTOM_"))}.',
                 )
+            elif trait.startswith(traits.OWN_PREFIXES):
+                yield _reserved(declared.option('traits'), trait)
+    yield from _check_separators(declaration)
     yield from _check_sections(declaration)
+
+
+def _reserved(option: str, trait: str) -> values.Problem:
+    return values.Problem(
+        values.Severity.WARNING,
+        'reserved-trait',
+        option,
+        f'{option}: {trait} is a trait that follows from the GPU and its '
+        'type, and is taken away where it does not.',
+        'Give your own traits a name of their own.',
+    )
+
+
+def _check_separators(
+    declaration: values.Declaration,
+) -> Iterator[values.Problem]:
+    option = declaration.types_option
+    for declared in declaration.types:
+        cure = separators.find_cure(declared.name)
+        if cure is not None:
+            yield values.Problem(
+                values.Severity.FATAL,
+                'bad-separator',
+                option,
+                f'{option}: {declared.name!r} is not one type.',
+                cure,
+            )
 
 
 def _check_sections(
@@ -48,6 +80,8 @@ def _check_sections(
     seen: dict[str, str] = {}
     for section in declaration.sections:
         of_type = section.partition('_')[2].casefold()
+        if of_type == '<type>':
+            continue  # as it stands in the sample configuration
         if of_type not in enabled:
             yield _not_enabled(section, declaration)
         elif of_type in seen:
@@ -65,9 +99,11 @@ def _check_sections(
 def _not_enabled(
     section: str, declaration: values.Declaration
 ) -> values.Problem:
-    of_type = section.partition('_')[2]
+    prefix, _, of_type = section.partition('_')
     near = nearest.find_nearest(of_type, [d.name for d in declaration.types])
-    meant = f' Did you mean [vgpu_{near}]?' if near else ''
+    if vendors.get_by_type_id(of_type):
+        near = None  # one id is as good as another, however alike they look
+    meant = f' Did you mean [{prefix}_{near}]?' if near else ''
     return values.Problem(
         values.Severity.WARNING,
         'section-not-enabled',
@@ -95,39 +131,60 @@ def check_types(
     declaration: values.Declaration,
     host: values.Host,
     assignments: Sequence[values.Assignment],
-    names: Mapping[str, str],
+    nowhere: frozenset[str],
 ) -> Iterator[values.Problem]:
-    """Enabled types that come to nothing."""
+    """Enabled types that come to nothing.
+
+    :param nowhere: the declared types that no GPU of the host offers.
+    """
     in_use = {assigned.declared.name for assigned in assignments}
+    any_ready = any(gpu.types for gpu in host.gpus)
+    by_default = {
+        assigned.declared.name
+        for assigned in assignments
+        if assigned.reason is values.Reason.FIRST_TYPE
+    }
     for declared in declaration.types:
-        if declared.name in in_use or declared.device_addresses:
-            continue  # said GPU by GPU, or address by address
-        offered = any(
-            resolution.find_matches(
-                declared.name, resolution.list_types(gpu, names)
-            )
-            for gpu in host.gpus
-        )
-        option = declaration.types_option
-        ignored = declaration.unlisted is values.UnlistedGPUs.IGNORE
-        if offered:
-            yield values.Problem(
-                values.Severity.WARNING,
-                'type-unused',
-                option,
-                f'{option}: no GPU serves {declared.name!r}.',
-                f'List GPUs in {declared.option("device_addresses")}: '
-                + (
-                    'GPUs that are not listed are ignored.'
-                    if ignored
-                    else 'only the first type takes GPUs that are not listed.'
-                ),
-            )
-        else:
-            yield values.Problem(
-                values.Severity.ERROR,
-                'type-on-no-gpu',
-                option,
-                f'{option}: no GPU of this host offers {declared.name!r}.',
-                '"nova-vgpu type list" shows what there is.',
-            )
+        if declared.device_addresses and declared.name not in by_default:
+            continue  # said address by address, or GPU by GPU
+        if declared.name not in nowhere:
+            if declared.name not in in_use:
+                yield _unused(declared, declaration)
+        elif any_ready or declared.name not in in_use:
+            yield _on_no_gpu(declared.name, declaration.types_option, host)
+
+
+def _unused(
+    declared: values.DeclaredType, declaration: values.Declaration
+) -> values.Problem:
+    option = declaration.types_option
+    who = (
+        'GPUs that are not listed are ignored.'
+        if declaration.unlisted is values.UnlistedGPUs.IGNORE
+        else 'only the first type takes GPUs that are not listed.'
+    )
+    return values.Problem(
+        values.Severity.WARNING,
+        'type-unused',
+        option,
+        f'{option}: no GPU serves {declared.name!r}.',
+        f'List GPUs in {declared.option("device_addresses")}: {who}',
+    )
+
+
+def _on_no_gpu(name: str, option: str, host: values.Host) -> values.Problem:
+    types = [t for gpu in host.gpus for t in gpu.types]
+    known = {capabilities.short_name(t) for t in types}
+    near = nearest.find_nearest(name, sorted(known)) or next(
+        # "231" is how the bare number of an id is written elsewhere.
+        (t.id for t in types if t.id.endswith(f'-{name}')),
+        None,
+    )
+    meant = f'Did you mean {near}? ' if near else ''
+    return values.Problem(
+        values.Severity.ERROR,
+        'type-on-no-gpu',
+        option,
+        f'{option}: no GPU of this host offers {name!r}.',
+        f'{meant}"nova-vgpu type list" shows what there is.',
+    )

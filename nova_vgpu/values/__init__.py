@@ -19,6 +19,7 @@ libvirt, Nova or Placement.
 from nova_vgpu.values.declaration import Declaration
 from nova_vgpu.values.declaration import DeclaredType
 from nova_vgpu.values.declaration import UnlistedGPUs
+from nova_vgpu.values.declaration import Written
 from nova_vgpu.values.gpu import Framework
 from nova_vgpu.values.gpu import PhysicalGPU
 from nova_vgpu.values.host import Host
@@ -68,4 +69,5 @@ __all__ = (
     'UnlistedGPUs',
     'VGPUType',
     'VirtualFunction',
+    'Written',
 )

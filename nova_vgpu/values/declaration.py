@@ -55,3 +55,13 @@ class Declaration:
     unlisted: UnlistedGPUs = UnlistedGPUs.FIRST_TYPE
     sections: tuple[str, ...] = ()
     types_option: str = '[devices]enabled_vgpu_types'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Written:
+    """An option as it stands in a file; more than one value if repeated."""
+
+    file: str
+    section: str
+    name: str
+    values: tuple[str, ...]

@@ -41,5 +41,7 @@ def get_by_pci_id(pci_id: int) -> vendor.Vendor | None:
 
 def get_by_type_id(type_id: str) -> vendor.Vendor | None:
     """The vendor whose driver gives out ids like this one."""
-    prefix = type_id.partition('-')[0].casefold()
+    prefix, hyphen, _ = type_id.casefold().partition('-')
+    if not hyphen:
+        return None
     return next((v for v in list_vendors() if prefix in v.type_prefixes), None)

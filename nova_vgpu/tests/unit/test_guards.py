@@ -62,7 +62,12 @@ ONLY_IN = {
     'waitress': ('simulation/',),
     'nova_vgpu.simulation': ('simulation/', 'cmd/demo'),
 }
-MAY_OPEN_FILES = ('host/files.py', 'simulation/', 'cmd/demo')
+MAY_OPEN_FILES = (
+    'host/files.py',
+    'conf/sources.py',
+    'simulation/',
+    'cmd/demo',
+)
 
 #: What opens, lists, makes or changes files: functions and methods of paths.
 OPENING = frozenset(

@@ -137,8 +137,17 @@ class TestProviders(testtools.TestCase):
             for bound, most in _bounds(assigned).items():
                 self.assertLessEqual(provider.total, most, bound)
         for idle in by_name.values():
-            # An assignment without a provider has a problem that says why.
-            told = [p for p in plan.problems if p.subject == str(idle.gpu)]
+            # An assignment without a provider has a problem that says why:
+            # the GPU's own, or the one of a type that no GPU offers.
+            told = [
+                p
+                for p in plan.problems
+                if p.subject == str(idle.gpu)
+                or (
+                    p.code == 'type-on-no-gpu'
+                    and repr(idle.declared.name) in p.message
+                )
+            ]
             self.assertNotEqual([], told, idle.gpu.name)
 
     @SETTINGS

@@ -166,7 +166,7 @@ class TestAnswers(CommandTestCase):
             self.assertEqual(0, found.code, spelling)
             self.assertEqual('0000:c1:00.0', found.json['gpu'])
             self.assertEqual('10de:2235', found.json['PCI ids'])
-            self.assertIn('not enabled (0 of 32)', found.json['state'])
+            self.assertIn('not enabled (0 of 32)', found.json['finding'])
             self.assertIn('sriov-manage -e 0000:c1:00.0', found.json['cure'])
 
     def test_type_list(self) -> None:

@@ -208,7 +208,7 @@ class TestStrangeFiles(testtools.TestCase):
         _, problems = self.load(
             b'[devices]\nenabled_vgpu_types = $devices.enabled_vgpu_types\n'
         )
-        (problem,) = problems
+        problem = problems[0]
         self.assertIs(values.Severity.FATAL, problem.severity)
         self.assertEqual('[devices]enabled_vgpu_types', problem.subject)
 

@@ -153,7 +153,7 @@ class TestConflicts(testtools.TestCase):
                 case,
             )
             (left,) = (x for x in plan.left_alone if str(x.gpu) == gpu)
-            self.assertEqual('more than one type lists it', left.why, case)
+            self.assertEqual('under two types', left.why, case)
             self.assertNotIn(gpu, [str(a.gpu) for a in plan.assignments])
             error = self.assertRaises(
                 exception.InvalidLibvirtGPUConfig, mapper.require_valid, plan

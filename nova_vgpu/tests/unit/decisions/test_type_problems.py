@@ -57,11 +57,11 @@ class TestTypes(test_problems.ProblemTestCase):
     def test_a_gpu_by_default_has_other_ways_out(self) -> None:
         problem = self.find(
             'type-not-offered',
-            hosts.make_host(T4),
-            listed(name='nvidia-999'),
+            hosts.make_host(T4, hosts.gpu('41:00.0', boards.A40, vfs=2)),
+            listed(name='T4-2Q'),
             unlisted=values.UnlistedGPUs.FIRST_TYPE,
         )
-        self.assertIn('GPU 0000:84:00.0 (not listed', problem.message)
+        self.assertIn('GPU 0000:41:00.0 (not listed', problem.message)
         self.assertIn('[devices]unlisted_gpus = ignore', problem.cure)
 
     def test_a_name_that_two_types_have(self) -> None:
@@ -87,13 +87,63 @@ class TestTypes(test_problems.ProblemTestCase):
         self.assertIn('Write the id', problem.cure)
 
     def test_a_type_that_no_gpu_of_the_host_offers(self) -> None:
-        problem = self.find('type-on-no-gpu', HOST, listed(name='A40-8Q'))
+        problem = self.find('type-on-no-gpu', HOST, listed(name='V100-3Q'))
         self.assertEqual(ERROR, problem.severity)
         self.assertEqual(
-            "[devices]enabled_vgpu_types: no GPU of this host offers 'A40-8Q'"
-            '. "nova-vgpu type list" shows what there is.',
+            '[devices]enabled_vgpu_types: no GPU of this host offers '
+            '\'V100-3Q\'. "nova-vgpu type list" shows what there is.',
             str(problem),
         )
+
+    def test_a_slip_in_the_first_type_is_one_problem(self) -> None:
+        host = hosts.make_host(T4, hosts.gpu('85:00.0', boards.T4))
+        for case, name, meant in (
+            ('two letters', 'T4-61Q', 'T4-16Q'),
+            ('the number of an id', '231', 'nvidia-231'),
+        ):
+            for addresses in ((), ('84:00.0',)):
+                declared = listed(*addresses, name=name)
+                problem = self.find(
+                    'type-on-no-gpu',
+                    host,
+                    declared,
+                    unlisted=values.UnlistedGPUs.FIRST_TYPE,
+                )
+                self.assertIn(f'Did you mean {meant}?', problem.cure, case)
+                plan = mapper.make_plan(values.Declaration((declared,)), host)
+                self.assertEqual(1 + len(addresses), len(plan.problems), case)
+
+    def test_an_entry_that_is_more_than_one(self) -> None:
+        for case, name, cure in (
+            ('a comment', 'T4-2Q # ours', 'A comment needs a line of its own'),
+            ('spaces', 'T4-2Q A40-8Q', 'Separate entries with commas'),
+            ('semicolons', 'T4-2Q;A40-8Q', 'Separate entries with commas'),
+        ):
+            problem = self.find('bad-separator', HOST, listed(name=name))
+            self.assertEqual(FATAL, problem.severity, case)
+            self.assertIn(cure, problem.cure, case)
+        for case, name in (
+            ('a brand', 'NVIDIA A40-8Q'),
+            ('a model of many words', 'RTX Pro 6000 Blackwell DC-1-24Q'),
+        ):
+            plan = mapper.make_plan(
+                values.Declaration((listed(name=name),)), HOST
+            )
+            codes = [problem.code for problem in plan.problems]
+            self.assertNotIn('bad-separator', codes, case)
+
+    def test_a_trait_that_is_ours_to_give(self) -> None:
+        declared = values.DeclaredType(
+            'T4-2Q', 'vgpu_T4-2Q', traits=('CUSTOM_GPU_MODEL_A100',)
+        )
+        problem = self.find(
+            'reserved-trait',
+            hosts.make_host(T4),
+            declared,
+            unlisted=values.UnlistedGPUs.FIRST_TYPE,
+        )
+        self.assertEqual(WARNING, problem.severity)
+        self.assertIn('CUSTOM_GPU_MODEL_A100', problem.message)
 
     def test_a_type_that_no_gpu_serves(self) -> None:
         for unlisted, why in (

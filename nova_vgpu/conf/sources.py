@@ -1,0 +1,98 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The configuration files: which ones, and what is written in them.
+
+oslo.config gives the values of options that it was told of. What it was not
+told of (a misspelt option, a second line for the same one) is only in the
+files, so they are read here as well, each on its own: a file that cannot be
+read is then named, too.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+import os
+
+from oslo_config import cfg
+from oslo_config import iniparser
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.conf import devices
+
+_MAY_NOT = 'Run as root, or as a user who may read it.'
+
+
+def load(
+    config_files: Sequence[str], config_dirs: Sequence[str]
+) -> tuple[cfg.ConfigOpts, tuple[values.Written, ...]]:
+    """The configuration, and all that is written in its files.
+
+    Without files and directories given, those that nova-compute would read.
+
+    :raises ConfigFileError: if one of them cannot be read.
+    """
+    conf = cfg.ConfigOpts()
+    devices.register_opts(conf)
+    # Not as two arguments: a path may start with a hyphen.
+    arguments = [f'--config-file={path}' for path in config_files]
+    arguments += [f'--config-dir={path}' for path in config_dirs]
+    paths = [*config_files]
+    for directory in config_dirs:
+        paths.extend(_list_directory(directory))
+    if not config_files:
+        paths.extend(cfg.find_config_files('nova', 'nova-compute'))
+    if not config_dirs:
+        for directory in cfg.find_config_dirs('nova', 'nova-compute'):
+            paths.extend(_list_directory(directory))
+    written = tuple(entry for path in paths for entry in _read(path))
+    try:
+        conf(arguments, project='nova', prog='nova-compute')
+    except (cfg.Error, OSError) as error:
+        raise exception.ConfigFileError(str(error)) from error
+    return conf, written
+
+
+def _list_directory(path: str) -> list[str]:
+    """The files of a directory that count, in the order in which they do."""
+    try:
+        names = sorted(os.listdir(path))
+    except OSError as error:
+        raise exception.ConfigFileError(
+            f'{path} cannot be read: {error.strerror}. {_MAY_NOT}'
+            if isinstance(error, PermissionError)
+            else f'{path} is no directory to read: {error.strerror}.'
+        ) from error
+    return [os.path.join(path, n) for n in names if n.endswith('.conf')]
+
+
+def _read(path: str) -> Iterator[values.Written]:
+    sections: dict[str, dict[str, list[str]]] = {}
+    try:
+        cfg.ConfigParser(path, sections).parse()
+    except PermissionError as error:
+        raise exception.ConfigFileError(
+            f'{path} cannot be read: {error.strerror}. {_MAY_NOT}'
+        ) from error
+    except OSError as error:
+        raise exception.ConfigFileError(
+            f'{path} cannot be read: {error.strerror}.'
+        ) from error
+    except UnicodeDecodeError as error:
+        raise exception.ConfigFileError(
+            f'{path} is no text in UTF-8: {error}.'
+        ) from error
+    except iniparser.ParseError as error:
+        raise exception.ConfigFileError(f'{path}: {error}') from error
+    for section, options in sections.items():
+        for name, found in options.items():
+            yield values.Written(path, section, name, tuple(found))
