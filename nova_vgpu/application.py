@@ -29,6 +29,7 @@ from nova_vgpu import values
 from nova_vgpu.decisions import spelling
 from nova_vgpu.host import identity
 from nova_vgpu.host import sysfs
+from nova_vgpu.host import type_names
 
 LOG = logging.getLogger(__name__)
 
@@ -44,6 +45,14 @@ class HostSource:
     libvirt_uri: str | None = None
     sysfs_root: str | None = None
 
+    @property
+    def is_this_machine(self) -> bool:
+        """Whether files of this machine, other than sysfs, are about it."""
+        return self.sysfs_root is None and (
+            self.libvirt_uri is None
+            or _libvirt_reader().is_local(self.libvirt_uri)
+        )
+
 
 def read_host(source: HostSource) -> values.Host:
     """The host as it is now.
@@ -54,6 +63,8 @@ def read_host(source: HostSource) -> values.Host:
         host = sysfs.read_host(source.sysfs_root or sysfs.DEFAULT_ROOT)
     else:
         host = _read_libvirt(source.libvirt_uri, source.sysfs_root)
+    if source.is_this_machine:
+        host = type_names.complete(host, type_names.DEFAULT_PATH)
     LOG.debug(
         '%s: %d GPUs, %d faults', source, len(host.gpus), len(host.faults)
     )

@@ -13,6 +13,7 @@
 """``nova-vgpu type``: what the GPUs offer."""
 
 import argparse
+from collections.abc import Mapping
 import typing
 
 from nova_vgpu import values
@@ -40,7 +41,7 @@ class ListTypes(base.Lister):
         host = self.read_host()
         names = resolution.list_type_names(host)
         rows = [
-            _row(gpu, vgpu_type)
+            _row(gpu, vgpu_type, names)
             for gpu in base.select_gpus(host, parsed_args.gpu)
             for vgpu_type in resolution.list_types(gpu, names)
         ]
@@ -58,10 +59,13 @@ class ListTypes(base.Lister):
 
 
 def _row(
-    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
+    gpu: values.PhysicalGPU,
+    vgpu_type: values.VGPUType,
+    names: Mapping[str, str],
 ) -> tuple[typing.Any, ...]:
-    functions = frozenset((gpu.name, *(vf.name for vf in gpu.vfs)))
-    counted = capacity.plan_capacity(gpu, vgpu_type, functions, None)
+    counted = capacity.plan_capacity(
+        gpu, vgpu_type, gpu.functions, None, names
+    )
     facts = capabilities.facts_of(gpu, vgpu_type)
     return (
         str(gpu),

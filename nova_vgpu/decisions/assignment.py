@@ -13,6 +13,7 @@
 """One GPU and its declared type: does it work, and for how many?"""
 
 import collections
+from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
@@ -40,12 +41,13 @@ def settle(
     if len(matches) > 1:
         return placed, (_ambiguous(placed, matches),)
     if not matches:
-        unnamed = [t.id for t in types if t.name is None]
-        if gpu.framework is values.Framework.VENDOR_VFIO and unnamed:
-            return placed, (_unnamed(placed, unnamed),)
+        if gpu.framework is values.Framework.VENDOR_VFIO and not gpu.types:
+            unnamed = [t.id for t in types if t.name is None]
+            if unnamed:
+                return placed, (_unnamed(placed, unnamed),)
         return placed, (_not_offered(placed, types),)
     counted = capacity.plan_capacity(
-        gpu, matches[0], placed.functions, declared.max_instances
+        gpu, matches[0], placed.functions, declared.max_instances, names
     )
     settled = dataclasses.replace(placed, type=matches[0], capacity=counted)
     return settled, _check_capacity(settled, counted, names)
@@ -95,26 +97,63 @@ def _check_capacity(
     counted: values.Capacity,
     names: Mapping[str, str],
 ) -> tuple[values.Problem, ...]:
-    gpu, vgpu_type = settled.gpu, settled.type
+    vgpu_type = settled.type
     if vgpu_type is None:
         return ()
     if counted.total == 0:
         return (_no_room(settled, names),)
-    facts = capabilities.facts_of(gpu, vgpu_type)
-    unbounded = facts.max_instances is None and gpu.vfs
-    if unbounded and settled.declared.max_instances is None:
-        option = settled.declared.option('max_instances')
-        return (
-            values.Problem(
-                values.Severity.WARNING,
-                'maximum-unknown',
-                str(gpu),
-                f'GPU {gpu}: nothing tells how many vGPUs of {vgpu_type} it '
-                f'takes; its VFs would make it {counted.total}.',
-                f"Set {option} to the number in the vendor's documentation.",
-            ),
+    return (
+        *_check_maximum(settled, vgpu_type, counted),
+        *_check_cap(settled, counted),
+    )
+
+
+def _check_maximum(
+    settled: values.Assignment,
+    vgpu_type: values.VGPUType,
+    counted: values.Capacity,
+) -> Iterator[values.Problem]:
+    """Whether something tells how many vGPUs the GPU really takes."""
+    gpu, declared = settled.gpu, settled.declared
+    if not gpu.vfs or not counted.room or declared.max_instances is not None:
+        return
+    name = capabilities.parse_type_name(vgpu_type.name or '')
+    if name is not None and name.slices is not None:
+        finding = (
+            f'{vgpu_type} is backed by MIG: it takes as many as there are GPU '
+            f'instances of that size, and at most {counted.total}'
         )
-    return ()
+        cure = 'the number of those instances'
+    elif capabilities.facts_of(gpu, vgpu_type).max_instances is None:
+        finding = (
+            f'nothing tells how many vGPUs of {vgpu_type} it takes; its VFs '
+            f'would make it {counted.total}'
+        )
+        cure = "the number in the vendor's documentation"
+    else:
+        return
+    yield values.Problem(
+        values.Severity.WARNING,
+        'maximum-unknown',
+        str(gpu),
+        f'GPU {gpu}: {finding}.',
+        f'Set {declared.option("max_instances")} to {cure}.',
+    )
+
+
+def _check_cap(
+    settled: values.Assignment, counted: values.Capacity
+) -> Iterator[values.Problem]:
+    if counted.total < counted.existing:
+        option = settled.declared.option('max_instances')
+        yield values.Problem(
+            values.Severity.WARNING,
+            'more-than-maximum',
+            str(settled.gpu),
+            f'GPU {settled.gpu} has {counted.existing} vGPUs of its type, but '
+            f'{counted.bound} allows {counted.total}.',
+            f'Raise {option}, or remove vGPUs that no server has.',
+        )
 
 
 def _no_room(

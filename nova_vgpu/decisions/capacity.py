@@ -22,8 +22,10 @@ one, also where the GPU takes 32.
 """
 
 from collections.abc import Iterator
+from collections.abc import Mapping
 
 from nova_vgpu import values
+from nova_vgpu.decisions import resolution
 from nova_vgpu.knowledge import capabilities
 
 
@@ -32,10 +34,13 @@ def plan_capacity(
     vgpu_type: values.VGPUType,
     functions: frozenset[str],
     max_instances: int | None,
+    names: Mapping[str, str],
 ) -> values.Capacity:
     """The capacity of a GPU for a type, with what bounds it.
 
     :param functions: the functions of the GPU that may hold vGPUs.
+    :param names: the names of types, also of those that the GPU does not
+        offer any more.
     """
     existing = sum(
         vgpu.type_id == vgpu_type.id and vgpu.function in functions
@@ -53,7 +58,7 @@ def plan_capacity(
         usable = sum(vf.name in functions for vf in gpu.vfs)
         bounds.append((usable, 'VFs'))
     if maximum is not None:
-        others = _others_in_units(gpu, vgpu_type, functions)
+        others = _others_in_units(gpu, vgpu_type, functions, names)
         bounds.append((max(maximum - others, 0), 'type maximum'))
     if max_instances is not None:
         bounds.append((max_instances, 'max_instances'))
@@ -79,6 +84,7 @@ def _others_in_units(
     gpu: values.PhysicalGPU,
     vgpu_type: values.VGPUType,
     functions: frozenset[str],
+    names: Mapping[str, str],
 ) -> int:
     """How many vGPUs of the type the GPU's other vGPUs take the place of.
 
@@ -87,17 +93,12 @@ def _others_in_units(
     By frame buffer where both sizes are known (4C beside 4Q takes one place,
     8Q beside 4Q two), one each where not.
     """
-    by_id = {t.id: t for t in gpu.types}
+    by_id = {t.id: t for t in resolution.list_types(gpu, names)}
     own = capabilities.facts_of(gpu, vgpu_type).framebuffer_mib
     units = 0
     for vgpu in gpu.all_vgpus:
         if vgpu.type_id == vgpu_type.id and vgpu.function in functions:
             continue
-        other = by_id.get(vgpu.type_id)
-        size = (
-            capabilities.facts_of(gpu, other).framebuffer_mib
-            if other
-            else None
-        )
+        size = capabilities.facts_of(gpu, by_id[vgpu.type_id]).framebuffer_mib
         units += max(-(-size // own), 1) if size and own else 1
     return units

@@ -25,6 +25,9 @@ from nova_vgpu import values
 from nova_vgpu.decisions import nearest
 from nova_vgpu.decisions import separators
 
+#: Routing ids between a GPU and its first VF: a bus further at the most.
+_FARTHEST_FIRST_VF = 256
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Claim:
@@ -184,16 +187,16 @@ class _Index:
 def _may_have_vf(gpu: values.PhysicalGPU, address: values.PciAddress) -> bool:
     """Whether a VF that is off could be there, if nothing tells for sure.
 
-    libvirt alone does not say where VFs would be: on the GPU's bus or the one
-    after it, behind the GPU.
+    libvirt alone does not say where VFs would be, nor does some hardware
+    before they are: behind the GPU, on its bus or the one after it.
     """
     if gpu.address is None or gpu.sriov is None or gpu.vfs:
         return False
+    distance = address.routing_id - gpu.address.routing_id
     return (
         gpu.sriov.offset is None
         and address.domain == gpu.address.domain
-        and address.bus - gpu.address.bus in (0, 1)
-        and address > gpu.address
+        and 0 < distance <= _FARTHEST_FIRST_VF + gpu.sriov.total
     )
 
 

@@ -25,6 +25,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import assignment
 from nova_vgpu.decisions import claims
+from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import validation
 from nova_vgpu.knowledge import capabilities
@@ -43,6 +44,7 @@ def make_plan(
     :param found_before: problems that reading the declaration brought up.
     """
     problems = [*found_before, *validation.check_declaration(declaration)]
+    problems.extend(validation.check_section_names(declaration, host))
     problems.extend(validation.check_faults(host))
     claimed, address_problems = claims.find_claims(declaration.types, host)
     problems.extend(address_problems)
@@ -99,12 +101,14 @@ def _assign_listed(
     declared = of_gpu[0].declared
     if any(claim.declared.name != declared.name for claim in of_gpu):
         return values.LeftAlone(gpu, 'under two types')
-    functions = frozenset(claim.function or '' for claim in of_gpu)
+    listed = [claim.function for claim in of_gpu]
     return values.Assignment(
         gpu,
         declared,
         values.Reason.LISTED,
-        _all_functions(gpu) if '' in functions else functions,
+        gpu.functions
+        if None in listed
+        else frozenset(name for name in listed if name),
     )
 
 
@@ -119,11 +123,13 @@ def _assign_unlisted(
         return values.LeftAlone(gpu, 'not listed')
     if not capabilities.makes_vgpus(gpu):
         return values.LeftAlone(gpu, 'it makes no vGPUs')
+    if readiness.is_passed_through(gpu):
+        return values.LeftAlone(gpu, 'not listed, and passed through')
     first = declaration.types[0]
     if makers and _maker(gpu) not in makers:
         return values.LeftAlone(gpu, 'not listed, and of another vendor')
     return values.Assignment(
-        gpu, first, values.Reason.FIRST_TYPE, _all_functions(gpu)
+        gpu, first, values.Reason.FIRST_TYPE, gpu.functions
     )
 
 
@@ -153,10 +159,6 @@ def _makers_of_first(
 def _maker(gpu: values.PhysicalGPU) -> str:
     made_by = capabilities.vendor_of(gpu)
     return made_by.name if made_by else _VIRTUAL
-
-
-def _all_functions(gpu: values.PhysicalGPU) -> frozenset[str]:
-    return frozenset((gpu.name, *(vf.name for vf in gpu.vfs)))
 
 
 def _in_order(

@@ -33,6 +33,11 @@ class Obstacle:
     cure: str
 
 
+def is_passed_through(gpu: values.PhysicalGPU) -> bool:
+    """Whether the GPU is set aside to be given to a server as a whole."""
+    return gpu.driver == _PASSTHROUGH_DRIVER
+
+
 def find_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
     """What keeps a GPU from offering any type; None if it offers some."""
     # Not by the framework: a VF can be ready for it with nothing to choose.
@@ -55,7 +60,7 @@ def _driver_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
             'sriov-manage leaves a GPU',
             f'Bind {gpu} to its own driver again, then enable its VFs.',
         )
-    if gpu.driver == _PASSTHROUGH_DRIVER:
+    if is_passed_through(gpu):
         return Obstacle(
             'passed-through',
             f'it is bound to {_PASSTHROUGH_DRIVER}, set aside to be given to '
@@ -81,6 +86,13 @@ def _function_obstacle(gpu: values.PhysicalGPU) -> Obstacle:
             f'{made_by.name} GPUs are shared by SR-IOV alone and have no '
             'vGPU types',
             'Give its virtual functions to servers by PCI passthrough.',
+        )
+    if gpu.vfs and all(vf.driver == _PASSTHROUGH_DRIVER for vf in gpu.vfs):
+        return Obstacle(
+            'vfs-passed-through',
+            f'its VFs are bound to {_PASSTHROUGH_DRIVER}, as libvirt does it '
+            "with a VF that a guest has with managed='yes'",
+            f"Bind the VFs of {gpu} to the GPU's own driver again.",
         )
     if gpu.vfs:
         return Obstacle(

@@ -32,12 +32,10 @@ def list_type_names(host: values.Host) -> dict[str, str]:
     Ids are the driver's, not the GPU's: a GPU that is full, and in the vendor-
     specific VFIO framework lists nothing any more, learns them from others.
     """
-    return {
-        vgpu_type.id: vgpu_type.name
-        for gpu in host.gpus
-        for vgpu_type in gpu.types
-        if vgpu_type.name
-    }
+    names = dict(host.type_names)
+    for gpu in host.gpus:
+        names.update((t.id, t.name) for t in gpu.types if t.name)
+    return names
 
 
 def list_types(

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 from nova_vgpu import values
 from nova_vgpu.decisions import nearest
+from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import separators
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import traits
@@ -114,6 +115,38 @@ def _not_enabled(
     )
 
 
+def check_section_names(
+    declaration: values.Declaration, host: values.Host
+) -> Iterator[values.Problem]:
+    """Sections that call an enabled type by another of its names.
+
+    They are not read, and their GPUs serve some other type.
+    """
+    types = [t for gpu in host.gpus for t in gpu.types]
+    enabled = {d.name.casefold() for d in declaration.types}
+    meant = {
+        vgpu_type.id: declared.name
+        for declared in declaration.types
+        for vgpu_type in resolution.find_matches(declared.name, types)
+    }
+    for section in declaration.sections:
+        prefix, _, of_type = section.partition('_')
+        if of_type.casefold() in enabled:
+            continue
+        for vgpu_type in resolution.find_matches(of_type, types):
+            if vgpu_type.id in meant:
+                right = f'[{prefix}_{meant[vgpu_type.id]}]'
+                yield values.Problem(
+                    values.Severity.ERROR,
+                    'section-misnamed',
+                    f'[{section}]',
+                    f'[{section}] is not read: {of_type!r} is enabled as '
+                    f'{meant[vgpu_type.id]!r} in {declaration.types_option}.',
+                    f'Call the section {right}.',
+                )
+                break
+
+
 def check_faults(host: values.Host) -> Iterator[values.Problem]:
     """What could not be read on the host."""
     for fault in host.faults:
@@ -145,12 +178,13 @@ def check_types(
         if assigned.reason is values.Reason.FIRST_TYPE
     }
     for declared in declaration.types:
-        if declared.device_addresses and declared.name not in by_default:
-            continue  # said address by address, or GPU by GPU
         if declared.name not in nowhere:
-            if declared.name not in in_use:
+            if declared.name not in in_use and not declared.device_addresses:
                 yield _unused(declared, declaration)
-        elif any_ready or declared.name not in in_use:
+        elif declared.name not in in_use or (
+            # Its listed GPUs are told one by one.
+            any_ready and declared.name in by_default
+        ):
             yield _on_no_gpu(declared.name, declaration.types_option, host)
 
 

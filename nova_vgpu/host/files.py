@@ -39,8 +39,9 @@ class Unreadable(Exception):
 class Files:
     """Read access below one root directory."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, most_bytes: int = _MOST_BYTES) -> None:
         self.root = root
+        self._most_bytes = most_bytes
 
     def read(self, *parts: str) -> str:
         """The text of a file, without white space around it.
@@ -52,11 +53,11 @@ class Files:
             with open(path, 'rb', buffering=0, opener=_open) as file:
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     raise Unreadable(path, 'is not a regular file')
-                data = file.read(_MOST_BYTES + 1) or b''
+                data = file.read(self._most_bytes + 1) or b''
         except OSError as error:
             raise _unreadable(path, error) from error
-        if len(data) > _MOST_BYTES:
-            raise Unreadable(path, f'holds more than {_MOST_BYTES} bytes')
+        if len(data) > self._most_bytes:
+            raise Unreadable(path, f'holds more than {self._most_bytes} bytes')
         try:
             text = data.decode('utf-8')
         except UnicodeDecodeError as error:
@@ -88,7 +89,15 @@ class Files:
             raise _unreadable(path, error) from error
 
     def path(self, *parts: str) -> str:
-        return os.path.join(self.root, *parts)
+        """Where something is below the root.
+
+        :raises Unreadable: if a part is more than a name, which would lead
+            elsewhere: parts come from libvirt and from directories, too.
+        """
+        path = '/'.join((self.root, *parts))
+        if any('/' in part or part in ('', '.', '..') for part in parts):
+            raise Unreadable(path, 'is not below the directory')
+        return path
 
 
 def _open(path: str, flags: int) -> int:

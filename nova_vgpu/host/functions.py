@@ -22,6 +22,7 @@
             creatable_vgpu_types, current_vgpu_type
 """
 
+from collections.abc import Iterator
 import re
 import uuid
 
@@ -128,6 +129,9 @@ class FunctionReader:
             if not error.gone:
                 self.add_fault(device, error)
             return values.Sriov(total)
+        if not offset or (not stride and total > 1):
+            # Undefined while no VFs are enabled, and 0 on some hardware.
+            return values.Sriov(total)
         return values.Sriov(total, offset, stride)
 
     def read_mdevs(
@@ -154,35 +158,34 @@ class FunctionReader:
         self, device: str, where: Path, memory: TypeMemory
     ) -> Found:
         """The types that a VF could be set to, and the one it is set to."""
-        offers: list[values.Offer] = []
-        vgpus: tuple[values.VGPU, ...] = ()
-        try:
-            text = self._files.read(*where, 'nvidia', 'creatable_vgpu_types')
-            for line in text.splitlines():
-                match = _CREATABLE.fullmatch(line.strip())
-                if match:
-                    vgpu_type = memory.add(
-                        values.VGPUType(f'nvidia-{int(match[1])}', match[2])
-                    )
-                    offers.append(values.Offer(vgpu_type, 1))
-                elif _HEADER.fullmatch(line.strip()) is None:
-                    raise self._unexpected(
-                        line,
-                        'an id and a name',
-                        (*where, 'nvidia', 'creatable_vgpu_types'),
-                    )
-        except files.Unreadable as error:
-            self.add_fault(device, error)
         try:
             current = self._read_number(*where, 'nvidia', 'current_vgpu_type')
-            if current:
-                vgpus = (values.VGPU(device, f'nvidia-{current}'),)
         except files.Unreadable as error:
             # Whether the VF is free is not known, so it is not on offer.
             self.add_fault(device, error)
-            offers = []
-        # A VF holds one vGPU: set to a type, it takes no other.
-        return (() if vgpus else tuple(offers)), vgpus
+            return (), ()
+        if current:
+            # It holds one vGPU and takes no other, whatever else it lists.
+            return (), (values.VGPU(device, f'nvidia-{current}'),)
+        try:
+            return tuple(self._read_creatable(where, memory)), ()
+        except files.Unreadable as error:
+            self.add_fault(device, error)
+            return (), ()
+
+    def _read_creatable(
+        self, where: Path, memory: TypeMemory
+    ) -> Iterator[values.Offer]:
+        path = (*where, 'nvidia', 'creatable_vgpu_types')
+        for line in self._files.read(*path).splitlines():
+            match = _CREATABLE.fullmatch(line.strip())
+            if match:
+                vgpu_type = memory.add(
+                    values.VGPUType(f'nvidia-{int(match[1])}', match[2])
+                )
+                yield values.Offer(vgpu_type, 1)
+            elif _HEADER.fullmatch(line.strip()) is None:
+                raise self._unexpected(line, 'an id and a name', path)
 
     def _read_offers(
         self, device: str, where: Path, memory: TypeMemory

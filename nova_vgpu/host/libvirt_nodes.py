@@ -32,7 +32,7 @@ from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import functions
 from nova_vgpu.host import node_xml
-from nova_vgpu.host import sysfs
+from nova_vgpu.knowledge import vendors
 
 
 class NodeDevice(typing.Protocol):
@@ -315,4 +315,4 @@ class _Scan:
 def _is_gpu(function: node_xml.Function) -> bool:
     if function.pci_class is None:  # before libvirt 5.2
         return bool(function.offers)
-    return sysfs.is_gpu(function.vendor, function.pci_class)
+    return vendors.is_gpu(function.vendor, function.pci_class)

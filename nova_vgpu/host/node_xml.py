@@ -128,7 +128,10 @@ def _parse_offers(
 ) -> tuple[values.Offer, ...]:
     return tuple(
         values.Offer(
-            values.VGPUType(_own(element, 'id'), element.findtext('name')),
+            values.VGPUType(
+                _own(element, 'id'),
+                (element.findtext('name') or '').strip() or None,
+            ),
             _number(element.findtext('availableInstances')),
         )
         for element in capability.iter('type')

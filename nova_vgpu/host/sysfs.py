@@ -31,15 +31,6 @@ from nova_vgpu.knowledge import vendors
 DEFAULT_ROOT = '/sys'
 
 _MDEV_PARENTS = ('class', 'mdev_bus')
-_DISPLAY_CONTROLLER = 0x03  # VGA, 3D and other display controllers
-_PROCESSING_ACCELERATOR = 0x12  # AMD Instinct
-
-
-def is_gpu(vendor_id: int, pci_class: int) -> bool:
-    """Whether a PCI function is something that this project is about."""
-    return vendors.get_by_pci_id(vendor_id) is not None and (
-        pci_class >> 16 in (_DISPLAY_CONTROLLER, _PROCESSING_ACCELERATOR)
-    )
 
 
 def read_host(root: str = DEFAULT_ROOT) -> values.Host:
@@ -130,7 +121,7 @@ class _Scan:
         vendor = self._reader.read_hex(*where, 'vendor')
         if vendors.get_by_pci_id(vendor) is None:
             return None
-        if not is_gpu(vendor, self._reader.read_hex(*where, 'class')):
+        if not vendors.is_gpu(vendor, self._reader.read_hex(*where, 'class')):
             return None
         entries = self._list(address, where)
         if 'physfn' in entries:

@@ -62,6 +62,11 @@ class PhysicalGPU:
         return None
 
     @property
+    def functions(self) -> frozenset[str]:
+        """The names of all functions of the GPU, its own included."""
+        return frozenset((self.name, *(vf.name for vf in self.vfs)))
+
+    @property
     def all_offers(self) -> tuple[vgpu.Offer, ...]:
         on_vfs = itertools.chain.from_iterable(vf.offers for vf in self.vfs)
         return (*self.offers, *on_vfs)

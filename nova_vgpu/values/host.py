@@ -45,3 +45,5 @@ class Host:
     gpus: tuple[gpu.PhysicalGPU, ...] = ()
     other_functions: frozenset[pci.PciAddress] = frozenset()
     faults: tuple[ReadFault, ...] = ()
+    #: Ids and names of types that no GPU names itself.
+    type_names: tuple[tuple[str, str], ...] = ()

@@ -22,6 +22,10 @@ import pkgutil
 
 from nova_vgpu.knowledge import vendor
 
+# Base classes of PCI: VGA, 3D and other display controllers; AMD Instinct.
+_DISPLAY_CONTROLLER = 0x03
+_PROCESSING_ACCELERATOR = 0x12
+
 
 @functools.cache
 def list_vendors() -> tuple[vendor.Vendor, ...]:
@@ -45,3 +49,10 @@ def get_by_type_id(type_id: str) -> vendor.Vendor | None:
     if not hyphen:
         return None
     return next((v for v in list_vendors() if prefix in v.type_prefixes), None)
+
+
+def is_gpu(vendor_id: int, pci_class: int) -> bool:
+    """Whether a PCI function is something that this project is about."""
+    return get_by_pci_id(vendor_id) is not None and (
+        pci_class >> 16 in (_DISPLAY_CONTROLLER, _PROCESSING_ACCELERATOR)
+    )

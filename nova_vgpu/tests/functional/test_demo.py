@@ -37,6 +37,8 @@ sys.exit(main.main(['demo']))
 class DemoTest(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
+        # Should the demonstration hang, the tests must not.
+        self.useFixture(fixtures.Timeout(180, gentle=True))
         self.directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
 
     @contextlib.contextmanager

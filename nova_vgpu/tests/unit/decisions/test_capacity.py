@@ -47,7 +47,7 @@ def plan(
         if vfs is None
         else (gpu.vfs[index].name for index in vfs)
     )
-    return capacity.plan_capacity(gpu, of_type, functions, max_instances)
+    return capacity.plan_capacity(gpu, of_type, functions, max_instances, {})
 
 
 class TestCapacity(testtools.TestCase):
@@ -175,10 +175,38 @@ class TestCapacity(testtools.TestCase):
             vfs=(busy, *vfs[1:]),
         )
         functions = frozenset(vf.name for vf in gpu.vfs)
-        found = capacity.plan_capacity(gpu, small, functions, None)
+        found = capacity.plan_capacity(gpu, small, functions, None, {})
         self.assertEqual((10, 'type maximum'), (found.total, found.bound))
-        found = capacity.plan_capacity(gpu, large, functions, None)
+        found = capacity.plan_capacity(gpu, large, functions, None, {})
         self.assertEqual((6, 1), (found.total, found.existing))
+
+    def test_what_is_off_the_lists_still_takes_its_place(self) -> None:
+        # Mixed sizes: 24Q and 16Q leave 8 of 48 GB, and no list has them.
+        eight = values.VGPUType('nvidia-1152', 'NVIDIA L40S-8Q')
+        vfs = [
+            values.VirtualFunction(
+                values.PciAddress.parse(f'c8:00.{4 + index}'),
+                'nvidia',
+                (values.Offer(eight, 1),) if index > 1 else (),
+                vendor_vfio=True,
+            )
+            for index in range(4)
+        ]
+        for index, type_id in enumerate(('nvidia-1155', 'nvidia-1154')):
+            vgpu = values.VGPU(vfs[index].name, type_id)
+            vfs[index] = dataclasses.replace(vfs[index], vgpus=(vgpu,))
+        gpu = values.PhysicalGPU(
+            'pci_0000_c8_00_0',
+            values.PciAddress.parse('c8:00.0'),
+            values.PciIds(0x10DE, 0x26B9),
+            vfs=tuple(vfs),
+        )
+        names = {
+            'nvidia-1155': 'NVIDIA L40S-24Q',
+            'nvidia-1154': 'NVIDIA L40S-16Q',
+        }
+        found = capacity.plan_capacity(gpu, eight, gpu.functions, None, names)
+        self.assertEqual(1, found.total)
 
     def test_never_more_than_what_the_functions_take(self) -> None:
         # The catalogue knows 2, one VF is enabled.

@@ -124,6 +124,9 @@ class TestListed(testtools.TestCase):
         )
 
 
+TYPES = ('T4-1Q', 'T4-2Q', 'T4-4Q')
+
+
 class TestConflicts(testtools.TestCase):
     def test_one_gpu_under_two_types(self) -> None:
         for case, card, first, second in (
@@ -163,10 +166,10 @@ class TestConflicts(testtools.TestCase):
     def test_three_types_are_one_problem_that_names_all(self) -> None:
         plan = make_plan(
             hosts.make_host(T4_84),
-            *(listed(name, '84:00.0') for name in ('A', 'B', 'C')),
+            *(listed(name, '84:00.0') for name in TYPES),
         )
         (problem,) = plan.problems
-        for name in ('A', 'B', 'C'):
+        for name in TYPES:
             self.assertIn(f'[vgpu_{name}]device_addresses', problem.message)
 
 

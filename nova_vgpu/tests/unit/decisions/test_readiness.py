@@ -52,6 +52,23 @@ class TestObstacles(testtools.TestCase):
         ):
             self.assertIsNone(readiness.find_obstacle(gpu), case)
 
+    def test_functions_that_libvirt_took_away(self) -> None:
+        vf = values.VirtualFunction(
+            values.PciAddress.parse('c1:00.4'), driver='vfio-pci'
+        )
+        gpu = values.PhysicalGPU(
+            'pci_0000_c1_00_0',
+            values.PciAddress.parse('c1:00.0'),
+            values.PciIds(0x10DE, 0x26B9),
+            driver='nvidia',
+            vfs=(vf,),
+        )
+        obstacle = readiness.find_obstacle(gpu)
+        self.assertIsNotNone(obstacle)
+        self.assertEqual(
+            'vfs-passed-through', obstacle.code if obstacle else None
+        )
+
     def test_every_obstacle(self) -> None:
         def a40(driver: str | None, vfs: int = 0) -> values.PhysicalGPU:
             return hosts.make_gpu(

@@ -132,6 +132,21 @@ class TestTypes(test_problems.ProblemTestCase):
             codes = [problem.code for problem in plan.problems]
             self.assertNotIn('bad-separator', codes, case)
 
+    def test_a_section_with_another_name_of_an_enabled_type(self) -> None:
+        for section, right in (
+            ('vgpu_nvidia-231', '[vgpu_T4-2Q]'),
+            ('mdev_GRID T4-2Q', '[mdev_T4-2Q]'),
+        ):
+            problem = self.find(
+                'section-misnamed',
+                hosts.make_host(T4),
+                listed(name='T4-2Q'),
+                unlisted=values.UnlistedGPUs.FIRST_TYPE,
+                sections=(section,),
+            )
+            self.assertEqual(ERROR, problem.severity)
+            self.assertEqual(f'Call the section {right}.', problem.cure)
+
     def test_a_trait_that_is_ours_to_give(self) -> None:
         declared = values.DeclaredType(
             'T4-2Q', 'vgpu_T4-2Q', traits=('CUSTOM_GPU_MODEL_A100',)
@@ -237,6 +252,53 @@ class TestTypes(test_problems.ProblemTestCase):
         )
         self.assertIn('would take none of it now', problem.message)
         self.assertIn('GPU instances', problem.cure)
+
+    def test_as_many_as_there_are_gpu_instances(self) -> None:
+        vf = values.VirtualFunction(
+            values.PciAddress.parse('41:00.4'),
+            offers=(
+                values.Offer(
+                    values.VGPUType('nvidia-474', 'NVIDIA A100-1-5C'), 1
+                ),
+            ),
+        )
+        gpu = values.PhysicalGPU(
+            'pci_0000_41_00_0',
+            values.PciAddress.parse('41:00.0'),
+            values.PciIds(0x10DE, 0x20F1),
+            vfs=(vf,),
+        )
+        problem = self.find(
+            'maximum-unknown',
+            values.Host((gpu,)),
+            listed('41:00.0', name='A100-1-5C'),
+        )
+        self.assertEqual(WARNING, problem.severity)
+        self.assertIn('as many as there are GPU instances', problem.message)
+        plan = mapper.make_plan(
+            values.Declaration(
+                (listed('41:00.0', name='A100-1-5C', max_instances=1),)
+            ),
+            values.Host((gpu,)),
+        )
+        self.assertEqual((), plan.problems)
+
+    def test_more_vgpus_than_the_operator_allows(self) -> None:
+        busy = hosts.gpu('84:00.0', boards.T4, *['nvidia-231'] * 4)
+        problem = self.find(
+            'more-than-maximum',
+            hosts.make_host(busy),
+            listed('84:00.0', max_instances=2),
+        )
+        self.assertEqual(WARNING, problem.severity)
+        self.assertIn('has 4 vGPUs', problem.message)
+        self.assertIn('max_instances allows 2', problem.message)
+
+    def test_a_slip_in_the_type_shows_beside_a_bad_address(self) -> None:
+        declared = listed('0000:99:00.0', name='T4-2QQ')
+        self.find('not-on-host', HOST, declared)
+        problem = self.find('type-on-no-gpu', HOST, declared)
+        self.assertIn('Did you mean T4-2Q?', problem.cure)
 
     def test_a_maximum_that_nobody_tells(self) -> None:
         vf = values.VirtualFunction(

@@ -74,6 +74,17 @@ class TestUnlisted(testtools.TestCase):
     def test_who_is_left_alone_and_why(self) -> None:
         for case, first, card, why in (
             (
+                'a GPU that is set aside',
+                'T4-2Q',
+                hosts.gpu(
+                    '85:00.0',
+                    boards.T4,
+                    driver='vfio-pci',
+                    types_ready=False,
+                ),
+                'not listed, and passed through',
+            ),
+            (
                 'an Intel GPU beside an NVIDIA type, by its name',
                 'T4-2Q',
                 HD_530,

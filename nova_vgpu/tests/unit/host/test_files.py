@@ -113,6 +113,23 @@ class TestRead(FilesTestCase):
         self.assertUnreadable('permission denied', False, 'file')
 
 
+class TestPaths(FilesTestCase):
+    def test_nothing_leads_out_of_the_directory(self) -> None:
+        outside = self.root.parent / f'{self.root.name}-outside'
+        outside.write_text('secret')
+        self.addCleanup(outside.unlink)
+        for case, parts in (
+            ('up', ('..', outside.name)),
+            ('up within a part', (f'../{outside.name}',)),
+            ('from the top', (str(outside),)),
+            ('here', ('.',)),
+            ('nothing', ('',)),
+        ):
+            for ask in (self.files.read, self.files.list, self.files.link):
+                error = self.assertRaises(files.Unreadable, ask, *parts)
+                self.assertIn('not below', error.reason, case)
+
+
 class TestDirectories(FilesTestCase):
     def test_names_come_sorted(self) -> None:
         for name in ('b', 'a', 'C'):

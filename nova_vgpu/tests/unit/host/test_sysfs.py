@@ -21,6 +21,7 @@ import testtools
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import sysfs
+from nova_vgpu.knowledge import vendors
 from nova_vgpu.simulation import boards
 from nova_vgpu.simulation import host as simulation
 from nova_vgpu.simulation import tree
@@ -147,8 +148,13 @@ class TestKinds(SysfsTestCase):
             ('Intel, network', 0x8086, 0x020000, False),
             ('ASPEED, VGA', 0x1A03, 0x030000, False),
         ):
-            found = sysfs.is_gpu(vendor, pci_class)
+            found = vendors.is_gpu(vendor, pci_class)
             self.assertEqual(expected, found, case)
+
+    def test_hardware_that_does_not_tell_where_its_vfs_would_be(self) -> None:
+        silent = dataclasses.replace(A2, vf_offset=0, vf_stride=0)
+        gpu = self.read_gpu(hosts.gpu('08:00.0', silent))
+        self.assertEqual(values.Sriov(16), gpu.sriov)
 
     def test_an_a2_and_its_functions(self) -> None:
         gpu = self.read_gpu(hosts.gpu('08:00.0', A2, vfs=16))
