@@ -12,4 +12,15 @@
 
 import setuptools
 
-setuptools.setup(setup_requires=['pbr>=6.1.1'], pbr=True)
+# Nova looks for drivers below nova.virt and nowhere else. The shim is put
+# there beside its own place; it is a package of its own, not a part of Nova's.
+setuptools.setup(
+    setup_requires=['pbr'],
+    pbr=True,
+    packages=[
+        *setuptools.find_packages(include=['nova_vgpu', 'nova_vgpu.*']),
+        'nova.virt.vgpu',
+    ],
+    package_dir={'nova.virt.vgpu': 'nova_vgpu/compute/shim'},
+    package_data={'nova_vgpu': ['py.typed']},
+)

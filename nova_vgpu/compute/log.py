@@ -1,0 +1,45 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The problems of a plan, in nova-compute's log, each once.
+
+The plan is made anew every minute; what is still wrong then was said before.
+"""
+
+from collections.abc import Iterable
+
+from oslo_log import log as logging
+
+from nova_vgpu import values
+
+LOG = logging.getLogger(__name__)
+
+
+class ProblemLog:
+    """Remembers what was said."""
+
+    def __init__(self) -> None:
+        self._said: frozenset[values.Problem] = frozenset()
+
+    def say(self, problems: Iterable[values.Problem]) -> None:
+        """Log what is new, and what is no more."""
+        now = frozenset(problems)
+        for problem in sorted(now - self._said, key=str):
+            say = (
+                LOG.warning
+                if problem.severity is values.Severity.WARNING
+                else LOG.error
+            )
+            say('%s [%s]', problem, problem.code)
+        for problem in sorted(self._said - now, key=str):
+            LOG.info('No longer so: %s [%s]', problem.message, problem.code)
+        self._said = now

@@ -1,0 +1,70 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""From Nova's layout of providers to one provider per physical GPU.
+
+Nova's own driver makes a provider of every function that offers types: of the
+GPU, which has the same name here, or of each of its virtual functions. What
+servers hold of the latter moves to the provider of the GPU.
+"""
+
+import typing
+
+from nova_vgpu import values
+
+Tree = typing.Any  # nova.compute.provider_tree.ProviderTree
+
+
+def is_needed(tree: Tree, node: str, plan: values.Plan) -> bool:
+    """Whether something is on providers where it does not belong."""
+    return 'VGPU' in tree.data(node).inventory or bool(
+        _find_moves(tree, node, plan)
+    )
+
+
+def move_from_functions(
+    tree: Tree,
+    node: str,
+    plan: values.Plan,
+    allocations: dict[str, typing.Any],
+) -> None:
+    """Move allocations from VFs' providers to GPUs', and remove the former.
+
+    ``allocations`` is edited in place, as Nova has it.
+    """
+    moves = _find_moves(tree, node, plan)
+    targets = {tree.data(old).uuid: tree.data(new) for old, new in moves}
+    for consumer in allocations.values():
+        held = consumer['allocations']
+        for old, target in targets.items():
+            if old not in held:
+                continue
+            moved = held.pop(old)['resources']
+            there = held.setdefault(target.uuid, {'resources': {}})
+            for name, amount in moved.items():
+                resources = there['resources']
+                resources[name] = resources.get(name, 0) + amount
+    for old, _ in moves:
+        tree.remove(old)
+
+
+def _find_moves(
+    tree: Tree, node: str, plan: values.Plan
+) -> list[tuple[str, str]]:
+    """Names of providers to leave and to move to."""
+    return [
+        (old, new)
+        for assigned in plan.assignments
+        if tree.exists(new := f'{node}_{assigned.gpu.name}')
+        for vf in assigned.gpu.vfs
+        if tree.exists(old := f'{node}_{vf.name}')
+    ]

@@ -1,0 +1,39 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu-compute``: nova-compute, wherever Nova is installed.
+
+Where this project and Nova are not installed into one directory (Nova from the
+distribution, this from pip; a container's layers; an editable install), the
+module ``nova.virt.vgpu`` is not where Nova looks for it. This program puts it
+there and then is nova-compute.
+"""
+
+import sys
+
+# First: it decides on monkey patching, before anything else of Nova's.
+from nova.cmd import compute
+
+
+def make_importable() -> None:
+    """Let ``nova.virt.vgpu`` be found, without a file of that name."""
+    import nova.virt
+
+    from nova_vgpu.compute import shim
+
+    sys.modules['nova.virt.vgpu'] = shim
+    nova.virt.vgpu = shim
+
+
+def main() -> None:
+    make_importable()
+    compute.main()

@@ -1,0 +1,110 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The plan in Nova's provider tree.
+
+The tree is Nova's picture of Placement: it is changed here, and Nova sends
+what differs. Providers of GPUs are recognised by their names, which start
+with the compute node's, and by ``OWNER_NOVA``; providers of PCI devices that
+Nova tracks itself carry another trait and are left alone.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+import typing
+
+from oslo_log import log as logging
+
+from nova_vgpu import values
+from nova_vgpu.decisions import ownership
+from nova_vgpu.knowledge import traits
+
+LOG = logging.getLogger(__name__)
+
+#: Nova's trait for providers of PCI devices that it tracks by itself.
+_TRACKED_BY_NOVA = 'COMPUTE_MANAGED_PCI_DEVICE'
+
+Tree = typing.Any  # nova.compute.provider_tree.ProviderTree
+
+
+def ensure_providers(
+    tree: Tree,
+    node: str,
+    providers: Iterable[tuple[values.PhysicalGPU, values.Provider]],
+) -> None:
+    """Make the providers of the plan exist, with inventory and traits."""
+    for gpu, provider in providers:
+        if not tree.exists(provider.name):
+            tree.new_child(provider.name, node)
+        tree.update_inventory(
+            provider.name,
+            {provider.resource_class: _inventory(provider.total)},
+        )
+        present = frozenset(tree.data(provider.name).traits)
+        wanted = frozenset(provider.traits)
+        stale = ownership.find_stale(gpu, present, wanted)
+        tree.remove_traits(provider.name, *stale)
+        tree.add_traits(provider.name, *wanted)
+
+
+def list_leftovers(
+    tree: Tree, node: str, wanted: set[str]
+) -> Iterator[typing.Any]:
+    """Providers of GPUs below the node that the plan does not have."""
+    root = tree.data(node).uuid
+    for uuid in tree.get_provider_uuids(node):
+        provider = tree.data(uuid)
+        if (
+            provider.parent_uuid == root
+            and provider.name not in wanted
+            and provider.name.startswith(f'{node}_')
+            and traits.OWNER in provider.traits
+            and _TRACKED_BY_NOVA not in provider.traits
+        ):
+            yield provider
+
+
+def fence(
+    tree: Tree, provider: typing.Any, has_allocations: Callable[[str], bool]
+) -> None:
+    """Take a provider out of service.
+
+    It goes; or, while servers hold some of it, nothing more of it can be had.
+    """
+    if not has_allocations(provider.uuid):
+        LOG.info('Removing provider %s: no GPU serves it.', provider.name)
+        tree.remove(provider.name)
+        return
+    fenced = {
+        name: {**inventory, 'reserved': inventory['total']}
+        for name, inventory in provider.inventory.items()
+    }
+    if fenced != provider.inventory:
+        LOG.warning(
+            'Provider %s has allocations, but no GPU serves it any more: '
+            'all of it is reserved until they are gone.',
+            provider.name,
+        )
+        tree.update_inventory(provider.name, fenced)
+
+
+def _inventory(total: int) -> dict[str, typing.Any]:
+    return {
+        'total': total,
+        'reserved': 0,
+        'min_unit': 1,
+        'max_unit': total,
+        'step_size': 1,
+        # Two guests cannot share a vGPU.
+        'allocation_ratio': 1.0,
+    }

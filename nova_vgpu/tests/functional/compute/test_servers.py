@@ -1,0 +1,227 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Servers with vGPUs on simulated GPUs, from the first one to the last."""
+
+import concurrent.futures
+import threading
+import typing
+
+import nova.conf
+
+from nova_vgpu.simulation import boards
+from nova_vgpu.tests import hosts
+from nova_vgpu.tests.functional.compute import base
+from nova_vgpu.tests.functional.compute import simulated
+
+CONF = nova.conf.CONF
+T4 = 'pci_0000_84_00_0'
+OTHER_T4 = 'pci_0000_85_00_0'
+A40 = 'pci_0000_41_00_0'
+FIRST_VF = 'pci_0000_41_00_4'
+
+
+def t4(address: str = '84:00.0') -> typing.Any:
+    return hosts.gpu(address, boards.T4)
+
+
+def a40(vfs: int = 32) -> typing.Any:
+    return hosts.gpu('41:00.0', boards.A40, vfs=vfs)
+
+
+class OurTestBase(base.OurDriver, simulated.SimulatedTestBase):
+    def declare(self, *types: str, **options: typing.Any) -> None:
+        """Types by name, addresses as keyword arguments by their number."""
+        self.flags(enabled_mdev_types=list(types), group='devices')
+        self.flags(group='devices', **options)
+
+    def list_addresses(self, name: str, *addresses: str) -> None:
+        nova.conf.devices.register_dynamic_opts(CONF)
+        self.flags(device_addresses=list(addresses), group=f'mdev_{name}')
+
+    def total(self, device: str) -> int | None:
+        inventory = self.inventory(device)
+        return int(inventory['total']) if inventory else None
+
+
+class ServersTest(OurTestBase):
+    def test_an_sriov_gpu_is_one_provider_and_serves_its_maximum(self) -> None:
+        self.declare('A40-24Q')
+        self.start_host('host1', a40())
+        self.assertEqual(2, self.total(A40))
+        self.assertIsNone(self.provider(FIRST_VF))
+        first, second = self.boot(), self.boot()
+        functions = self.mdevs_of(first) + self.mdevs_of(second)
+        self.assertEqual(2, len(set(functions)))
+        self.boot(expected_state='ERROR')
+        self._delete_server(first)
+        self.assertEqual(1, len(self.mdevs_of(self.boot())))
+
+    def test_a_type_is_chosen_by_its_trait(self) -> None:
+        self.declare('T4-2Q', 'A40-8Q')
+        self.list_addresses('A40-8Q', '41:00.0')
+        self.start_host('host1', t4(), a40())
+        for trait, gpu in (
+            ('CUSTOM_VGPU_TYPE_A40_8Q', 'pci_0000_41_'),
+            ('CUSTOM_GPU_ARCH_TURING', T4),
+        ):
+            flavor = self._create_flavor(
+                extra_spec={
+                    'resources:VGPU': '1',
+                    f'trait:{trait}': 'required',
+                }
+            )
+            (function,) = self.mdevs_of(self.boot(flavor_id=flavor))
+            self.assertTrue(function.startswith(gpu), function)
+
+    def test_two_vgpus_from_two_gpus(self) -> None:
+        self.declare('T4-2Q')
+        self.start_host('host1', t4(), t4('85:00.0'))
+        flavor = self._create_flavor(
+            extra_spec={
+                'resources1:VGPU': '1',
+                'resources2:VGPU': '1',
+                'group_policy': 'isolate',
+            }
+        )
+        server = self.boot(flavor_id=flavor)
+        self.assertEqual([T4, OTHER_T4], self.mdevs_of(server))
+
+    def test_many_boots_at_once_share_no_vgpu(self) -> None:
+        self.declare('T4-1Q')
+        self.start_host('host1', t4(), t4('85:00.0'))
+        driver = self.computes['host1'].driver
+        asked = [
+            {self.provider(gpu): {'resources': {'VGPU': 1}}}
+            for gpu in (T4, OTHER_T4)
+            for _ in range(16)
+        ]
+        chosen: list[str] = []
+
+        def boot(wanted: typing.Any) -> None:
+            with driver._claims.during_operation():
+                chosen.extend(driver._allocate_mdevs(wanted))
+                started.wait(60)  # all have chosen, none is defined yet
+
+        started = threading.Barrier(len(asked))
+        with concurrent.futures.ThreadPoolExecutor(len(asked)) as pool:
+            list(pool.map(boot, asked))
+        self.assertEqual(32, len(chosen))
+        self.assertEqual(32, len(set(chosen)))
+        self.assertEqual(frozenset(), driver._claims.list())
+
+
+class ChangesTest(OurTestBase):
+    """What happens to providers as configuration and hardware change."""
+
+    def test_a_gpu_joins_once_it_is_ready(self) -> None:
+        self.declare('A40-8Q')
+        self.start_host('host1', a40(vfs=0))
+        self.assertIsNone(self.provider(A40))
+        cure = 'sriov-manage -e 0000:41:00.0'
+        self.assertEqual(1, self.stdlog.logger.output.count(cure))
+        self._run_periodics()
+        self.assertEqual(1, self.stdlog.logger.output.count(cure))
+        self.simulated['host1'].gpus[:] = [a40()]
+        self._run_periodics()
+        self.assertEqual(6, self.total(A40))
+
+    def test_a_gpu_that_fell_off_the_bus_takes_nobody_along(self) -> None:
+        self.declare('T4-2Q')
+        self.list_addresses('T4-2Q', '84:00.0', '85:00.0')
+        self.start_host('host1', t4(), t4('85:00.0'))
+        self.simulated['host1'].gpus.pop()
+        self._run_periodics(raise_on_error=True)
+        self.assertIsNone(self.provider(OTHER_T4))
+        self.assertEqual(8, self.total(T4))
+        self.assertIn('there is no 85:00.0', self.stdlog.logger.output)
+
+    def test_what_servers_hold_is_fenced_and_not_removed(self) -> None:
+        self.declare('T4-2Q', unlisted_gpus='ignore')
+        self.list_addresses('T4-2Q', '84:00.0')
+        self.start_host('host1', t4())
+        server = self.boot()
+        self.list_addresses('T4-2Q')
+        self.restart_host('host1')
+        inventory = self.inventory(T4)
+        self.assertIsNotNone(inventory)
+        self.assertEqual(
+            (8, 8),
+            inventory and (inventory['total'], inventory['reserved']),
+        )
+        self.boot(expected_state='ERROR')
+        self._delete_server(server)
+        self._run_periodics()
+        self.assertIsNone(self.provider(T4))
+
+    def test_traits_follow_the_type_and_foreign_ones_stay(self) -> None:
+        self.declare('T4-2Q')
+        self.start_host('host1', t4())
+        uuid = self.provider(T4)
+        self._create_trait('CUSTOM_RACK_7')
+        present = set(self._get_provider_traits(uuid))
+        self.assertIn('HW_GPU_API_VULKAN', present)
+        self._set_provider_traits(
+            uuid, [*present, 'CUSTOM_RACK_7', 'HW_GPU_CUDA_SDK_V10_0']
+        )
+        self.declare('T4-4C')
+        self.restart_host('host1')
+        now = set(self._get_provider_traits(uuid))
+        self.assertLessEqual(
+            {
+                'OWNER_NOVA',
+                'CUSTOM_RACK_7',
+                'HW_GPU_CUDA_SDK_V10_0',
+                'CUSTOM_VGPU_TYPE_T4_4C',
+            },
+            now,
+        )
+        self.assertNotIn('CUSTOM_VGPU_TYPE_T4_2Q', now)
+        self.assertNotIn('HW_GPU_API_VULKAN', now)
+
+    def test_an_unchanged_host_writes_nothing(self) -> None:
+        self.declare('T4-2Q')
+        self.start_host('host1', t4(), a40())
+        uuid = self.provider(T4)
+        path = f'/resource_providers/{uuid}'
+        before = self.placement.get(path).body['generation']
+        self._run_periodics()
+        self.assertEqual(before, self.placement.get(path).body['generation'])
+
+
+class ComingFromNovaTest(simulated.SimulatedTestBase):
+    """A host with servers, first with Nova's driver and then with this."""
+
+    def test_what_servers_hold_of_functions_moves_to_the_gpu(self) -> None:
+        self.useFixture(base.NovaWithOurDriver())
+        self.flags(enabled_mdev_types=['nvidia-562'], group='devices')
+        self.start_host('host1', a40())
+        servers = [self.boot(), self.boot()]
+        functions = [self.mdevs_of(server) for server in servers]
+        self.assertIsNone(self.provider(A40))
+        self.assertIsNotNone(self.provider(functions[0][0]))
+
+        self.flags(compute_driver='vgpu.LibvirtVGPUDriver')
+        self.restart_host('host1')
+        gpu = self.provider(A40)
+        self.assertIsNotNone(gpu)
+        self.assertEqual({'VGPU': 2}, self._get_provider_usages(gpu))
+        for server, function in zip(servers, functions, strict=True):
+            self.assertIsNone(self.provider(function[0]))
+            held = self.placement.get(f'/allocations/{server["id"]}').body
+            self.assertEqual(
+                {'VGPU': 1}, held['allocations'][gpu]['resources']
+            )
+            self.assertEqual(function, self.mdevs_of(server))
+        third = self.boot()
+        self.assertNotIn(self.mdevs_of(third), functions)
+        self.assertEqual({'VGPU': 3}, self._get_provider_usages(gpu))
