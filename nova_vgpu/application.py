@@ -15,14 +15,17 @@
 ::
 
     nova.conf -> declaration --+
-                               +-> plan -> providers
+                               +-> plan -> providers <-> Placement
     sysfs or libvirt -> host --+     +-> problems
 """
 
+from collections.abc import Callable
 from collections.abc import Sequence
 import dataclasses
+import enum
 import logging
 import types
+import typing
 
 from nova_vgpu import exception
 from nova_vgpu import values
@@ -30,6 +33,9 @@ from nova_vgpu.decisions import spelling
 from nova_vgpu.host import identity
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import type_names
+
+if typing.TYPE_CHECKING:
+    from nova_vgpu.placement import client
 
 LOG = logging.getLogger(__name__)
 
@@ -52,6 +58,29 @@ class HostSource:
             self.libvirt_uri is None
             or _libvirt_reader().is_local(self.libvirt_uri)
         )
+
+
+class Mode(enum.Enum):
+    """How much of Placement is ours to look after."""
+
+    TRAITS = 'traits'
+    FULL = 'full'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Target:
+    """What to bring Placement to: the plan for a host, below a node.
+
+    ``create_root`` and ``force`` are for the mode FULL, see
+    :func:`nova_vgpu.decisions.publication.diff_all`.
+    """
+
+    plan: values.Plan
+    host: values.Host
+    node: str
+    mode: Mode = Mode.TRAITS
+    create_root: bool = False
+    force: bool = False
 
 
 def read_host(source: HostSource) -> values.Host:
@@ -107,6 +136,84 @@ def load_declaration(
     if not declaration.types:
         problems += (_nothing_enabled(written),)
     return declaration, (*problems, *slips)
+
+
+def connect_to_placement(
+    config_files: Sequence[str],
+    config_dirs: Sequence[str],
+    cloud: str | None = None,
+) -> 'client.PlacementClient':
+    """A client of the Placement that the configuration or a cloud names.
+
+    :raises ConfigFileError: if a file cannot be read at all.
+    :raises PlacementError: if it is not said who we are.
+    """
+    try:
+        from nova_vgpu.placement import authentication
+    except ImportError as error:
+        raise exception.PlacementError(
+            'The client of Placement needs more packages: pip install '
+            "'nova-vgpu[placement]'"
+        ) from error
+    from nova_vgpu.conf import sources
+
+    conf, _ = sources.load(
+        config_files, config_dirs, authentication.register_opts
+    )
+    return authentication.connect(conf, cloud)
+
+
+def diff_placement(
+    placement: 'client.PlacementClient', target: Target
+) -> values.Difference:
+    """Where Placement differs from the target."""
+    return _decide(target, _read_tree(placement, target))
+
+
+def sync_placement(
+    placement: 'client.PlacementClient',
+    target: Target,
+    report: Callable[[values.Change], None],
+) -> values.Difference:
+    """Bring Placement to the target; can be repeated at any time.
+
+    :param report: is told of each change once it is made.
+    """
+    from nova_vgpu.placement import synchronisation
+
+    return synchronisation.synchronise(
+        placement,
+        lambda: _read_tree(placement, target),
+        lambda tree: _decide(target, tree),
+        report,
+    )
+
+
+def _read_tree(
+    placement: 'client.PlacementClient', target: Target
+) -> values.HeldTree:
+    from nova_vgpu.decisions import difference
+    from nova_vgpu.placement import client
+
+    if target.mode is Mode.FULL:
+        return placement.read_tree(target.node)
+    names = difference.list_names_of_interest(target.plan, target.node)
+    return placement.read_tree(target.node, client.Part.TRAITS, names)
+
+
+def _decide(target: Target, tree: values.HeldTree) -> values.Difference:
+    from nova_vgpu.decisions import difference
+    from nova_vgpu.decisions import publication
+
+    if target.mode is Mode.TRAITS:
+        return difference.diff_traits(target.plan, tree)
+    return publication.diff_all(
+        target.plan,
+        target.host,
+        tree,
+        create_root=target.create_root,
+        force=target.force,
+    )
 
 
 def _nothing_enabled(written: Sequence[values.Written]) -> values.Problem:

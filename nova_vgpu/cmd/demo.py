@@ -15,7 +15,6 @@
 import argparse
 from collections.abc import Iterator
 import contextlib
-import importlib
 from importlib import util
 import os
 import pathlib
@@ -29,12 +28,15 @@ import typing
 
 from nova_vgpu import application
 from nova_vgpu import exception
+from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.decisions import mapper
-from nova_vgpu.decisions import providers
 from nova_vgpu.simulation import host as simulation
 from nova_vgpu.simulation import placement as placement_server
 from nova_vgpu.simulation import tree
+
+if typing.TYPE_CHECKING:
+    from nova_vgpu.placement import client
 
 NODE = 'compute1'
 
@@ -99,7 +101,7 @@ class Demo(base.Command):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        client = _import_client()
+        _require_packages()
         # A proxy of the site's has no business with the loopback address.
         os.environ['no_proxy'] = os.environ['NO_PROXY'] = '127.0.0.1'
         with (
@@ -107,10 +109,11 @@ class Demo(base.Command):
             tempfile.TemporaryDirectory(prefix='nova-vgpu-demo-') as name,
         ):
             directory = pathlib.Path(name)
+            (directory / 'access').mkdir()
             tree.write_tree(simulation.demo_host(), directory / 'sys')
             self._discover(directory)
             config = self._declare(directory)
-            self._publish(client, directory, config)
+            self._publish(directory, config)
             self._refuse(directory)
         self._tell('That was all; what the demonstration started is gone.')
 
@@ -149,28 +152,26 @@ class Demo(base.Command):
         )
         return config
 
-    def _publish(
-        self,
-        client: types.ModuleType,
-        directory: pathlib.Path,
-        config: pathlib.Path,
-    ) -> None:
+    def _publish(self, directory: pathlib.Path, config: pathlib.Path) -> None:
         self._head(
             '4. Publish',
             'To a Placement that was started for this, over HTTP.',
         )
         source = application.HostSource(sysfs_root=str(directory / 'sys'))
         host = application.read_host(source)
-        declaration, problems = application.load_declaration([str(config)], [])
+        declaration, problems = application.load_declaration(
+            [str(config)], [str(directory / 'access')]
+        )
         plan = mapper.make_plan(declaration, host, problems)
-        wanted = providers.list_providers(plan, NODE)
+        target = application.Target(
+            plan, host, NODE, application.Mode.FULL, create_root=True
+        )
         with placement_server.run_placement(directory / 'placement') as url:
-            placement = client.connect_without_keystone(
-                url, placement_server.TOKEN
-            )
+            placement = _connect(directory / 'access', url)
             for attempt in ('First', 'Second'):
-                changes = placement.ensure_tree(NODE, wanted)
-                self._tell(f'{attempt} time: {changes} requests that write.')
+                made: list[values.Change] = []
+                application.sync_placement(placement, target, made.append)
+                self._tell(f'{attempt} time: {len(made)} requests that write.')
             self._head('5. Ask', 'What the scheduler would ask for a flavor.')
             for wish, required in _ASKED:
                 found = placement.list_candidates('VGPU', 1, required)
@@ -214,6 +215,8 @@ class Demo(base.Command):
         options = ['--sysfs-root', str(directory / 'sys')]
         if config is not None:
             options += ['--config-file', str(config)]
+            # Not the directories of a nova-compute on this machine.
+            options += ['--config-dir', str(directory / 'access')]
         self._tell(f'$ nova-vgpu {shlex.join(words)}')
         main.NovaVGPU(stdout=self.app.stdout, stderr=self.app.stdout).run(
             [*options, *words]
@@ -227,8 +230,8 @@ class Demo(base.Command):
         print(text, file=self.app.stdout, flush=True)
 
 
-def _import_client() -> types.ModuleType:
-    """What publishes, and what is published to; or a word on how to get it."""
+def _require_packages() -> None:
+    """Say what is missing before anything is shown, not half-way."""
     needed = ('openstack', 'placement', 'waitress')
     missing = [name for name in needed if not util.find_spec(name)]
     if missing:
@@ -236,7 +239,13 @@ def _import_client() -> types.ModuleType:
             f'The demonstration needs more packages: {sys.executable} -m pip '
             "install 'nova-vgpu[demo]'"
         )
-    return importlib.import_module('nova_vgpu.placement.client')
+
+
+def _connect(directory: pathlib.Path, url: str) -> 'client.PlacementClient':
+    """A client by a configuration of its own, and none of this machine's."""
+    config = directory / 'nova.conf'
+    config.write_text(placement_server.access(url))
+    return application.connect_to_placement([str(config)], [str(directory)])
 
 
 @contextlib.contextmanager

@@ -25,10 +25,12 @@ from cliff import commandmanager
 _DESCRIPTION = """\
 Declare which vGPU type each physical GPU serves, and see what that means.
 
-  nova-vgpu gpu list      which GPUs are there, and are they ready?
-  nova-vgpu type list     which vGPU types do they offer?
-  nova-vgpu check         is nova.conf right for this host?
-  nova-vgpu plan          which GPU serves what, and what will Placement hold?
+  nova-vgpu gpu list         which GPUs are there, and are they ready?
+  nova-vgpu type list        which vGPU types do they offer?
+  nova-vgpu check            is nova.conf right for this host?
+  nova-vgpu plan             which GPU serves what, and what that makes of it
+  nova-vgpu provider diff    does Placement hold that?
+  nova-vgpu provider sync    see that it does.
 
 Nothing here changes the host.
 """
@@ -105,6 +107,13 @@ class NovaVGPU(app.App):
             '--sysfs-root',
             metavar='DIR',
             help='Where sysfs is. Default: /sys.',
+        )
+        parser.add_argument(
+            '--os-cloud',
+            metavar='NAME',
+            help='Cloud in clouds.yaml to log in to. Default: what the '
+            'section [placement] of the configuration says, else the '
+            'environment (OS_AUTH_URL and so on).',
         )
         parser.add_argument(
             '--debug',

@@ -18,6 +18,7 @@ files, so they are read here as well, each on its own: a file that cannot be
 read is then named, too.
 """
 
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
 import os
@@ -33,7 +34,9 @@ _MAY_NOT = 'Run as root, or as a user who may read it.'
 
 
 def load(
-    config_files: Sequence[str], config_dirs: Sequence[str]
+    config_files: Sequence[str],
+    config_dirs: Sequence[str],
+    register_opts: Callable[[cfg.ConfigOpts], None] = devices.register_opts,
 ) -> tuple[cfg.ConfigOpts, tuple[values.Written, ...]]:
     """The configuration, and all that is written in its files.
 
@@ -42,7 +45,7 @@ def load(
     :raises ConfigFileError: if one of them cannot be read.
     """
     conf = cfg.ConfigOpts()
-    devices.register_opts(conf)
+    register_opts(conf)
     # Not as two arguments: a path may start with a hyphen.
     arguments = [f'--config-file={path}' for path in config_files]
     arguments += [f'--config-dir={path}' for path in config_dirs]

@@ -10,13 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Whose a trait of a provider is.
+"""Which traits of a provider are this project's to take away.
 
-Custom traits of this project are known by their names. Standard ones are not:
-an operator may have set ``HW_GPU_API_VULKAN`` by hand. They are this project's
-if they follow from the type that the provider served before, which a trait of
-the provider names; everything else is somebody else's and stays.
+Nothing is remembered between two runs but what Placement itself holds. Custom
+traits of ours are told by their prefix. A standard trait tells nobody who set
+it: it is ours if it follows from the type that the provider served before,
+which its trait ``CUSTOM_VGPU_TYPE_*`` names. All others are foreign and stay,
+also standard ones that an operator set by hand, and so does ``OWNER_NOVA``.
 """
+
+from collections.abc import Iterable
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
@@ -24,12 +27,29 @@ from nova_vgpu.knowledge import traits
 
 
 def find_stale(
-    gpu: values.PhysicalGPU, present: frozenset[str], wanted: frozenset[str]
+    gpu: values.PhysicalGPU, there: Iterable[str], wanted: Iterable[str]
 ) -> frozenset[str]:
-    """The traits that this project once set and does not want any more."""
-    ours = {t for t in present if t.startswith(traits.OWN_PREFIXES)}
+    """Those of a provider's traits that are ours and not wanted any more."""
+    found = frozenset(there)
+    ours = {trait for trait in found if trait.startswith(traits.OWN_PREFIXES)}
+    for trait in sorted(ours):
+        if trait.startswith(traits.TYPE_PREFIX):
+            ours.update(_follow_from(gpu, trait))
+    ours.discard(traits.OWNER)
+    return found & ours - frozenset(wanted)
+
+
+def is_foreign(trait: str) -> bool:
+    """Whether a trait by itself says that somebody else was here."""
+    return trait != traits.OWNER and not trait.startswith(
+        (*traits.OWN_PREFIXES, traits.GPU_PREFIX)
+    )
+
+
+def _follow_from(gpu: values.PhysicalGPU, trait: str) -> tuple[str, ...]:
+    """The traits that we gave the provider along with that of its type."""
     for vgpu_type in gpu.types:
-        served = traits.custom('VGPU_TYPE', capabilities.short_name(vgpu_type))
-        if served in present:
-            ours.update(capabilities.traits_of(gpu, vgpu_type))
-    return (present & ours) - wanted - {traits.OWNER}
+        if capabilities.trait_of_type(vgpu_type) == trait:
+            return capabilities.traits_of(gpu, vgpu_type)
+    gone = capabilities.type_of_trait(trait)
+    return capabilities.traits_of(gpu, gone) if gone else ()

@@ -12,8 +12,49 @@
 
 """From the plan to Placement's resource providers."""
 
+import uuid
+
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
+
+_NAMESPACE = uuid.UUID('8d0c1f4e-7c0b-5d57-9f3a-6b1d2f5a9c37')
+
+
+def name_of(node: str, device: str) -> str:
+    """The provider of a device, as Nova names it."""
+    return f'{node}_{device}'
+
+
+def uuid_of(parent: str | None, name: str) -> str:
+    """The UUID of a provider that this project makes.
+
+    It follows from where the provider is and what it is called. So a provider
+    that was made by a request whose answer got lost is known again, and so is
+    one that Nova made, which has a random UUID.
+    """
+    return str(uuid.uuid5(_NAMESPACE, f'{parent or ""}/{name}'))
+
+
+def is_ours(held: values.HeldProvider) -> bool:
+    """Whether this project made the provider."""
+    return held.uuid == uuid_of(held.parent, held.name)
+
+
+def list_functions(gpu: values.PhysicalGPU) -> frozenset[str]:
+    """The node device names of the virtual functions that a GPU can have.
+
+    Of those that are off now, too: Nova may have made providers of them.
+    """
+    addresses = {vf.address for vf in gpu.vfs}
+    if gpu.sriov is not None and gpu.address is not None:
+        addresses.update(gpu.sriov.addresses(gpu.address))
+    return frozenset(address.node_device_name for address in addresses)
+
+
+def list_names(gpu: values.PhysicalGPU, node: str) -> frozenset[str]:
+    """What Nova may call the providers of a GPU: one, or one per function."""
+    devices = {gpu.name, *list_functions(gpu)}
+    return frozenset(name_of(node, device) for device in devices)
 
 
 def make_provider(
@@ -23,7 +64,7 @@ def make_provider(
     if not assigned.serves or not assigned.type or not assigned.capacity:
         return None
     return values.Provider(
-        name=f'{node}_{assigned.gpu.name}',
+        name=name_of(node, assigned.gpu.name),
         parent=node,
         resource_class=assigned.declared.resource_class,
         total=assigned.capacity.total,

@@ -16,11 +16,17 @@ This is the place to ask about a GPU or a type: it finds the vendor and puts
 the driver's word, the vendor's catalogue and the common rules together.
 """
 
+import re
+
 from nova_vgpu import values
 from nova_vgpu.knowledge import traits
 from nova_vgpu.knowledge import type_name
 from nova_vgpu.knowledge import vendor
 from nova_vgpu.knowledge import vendors
+
+_TYPE_TRAIT = re.compile(
+    rf'{traits.TYPE_PREFIX}(?P<model>.+?)_(?P<size>(?:[0-9]+_)?[0-9]+[A-Z0-9]*)'
+)
 
 
 def vendor_of(gpu: values.PhysicalGPU) -> vendor.Vendor | None:
@@ -80,12 +86,36 @@ def facts_of(
     return made_by.complete(vgpu_type, gpu.ids)
 
 
+def trait_of_type(vgpu_type: values.VGPUType) -> str:
+    """The trait that names the type: ``CUSTOM_VGPU_TYPE_A40_8Q``."""
+    return traits.custom('VGPU_TYPE', short_name(vgpu_type))
+
+
+def type_of_trait(trait: str) -> values.VGPUType | None:
+    """The type that a trait names, by its name alone; None if not known.
+
+    A trait has underscores where a name has hyphens or spaces, and capitals
+    only: what was meant is the name of a known model that gives this trait.
+    """
+    match = _TYPE_TRAIT.fullmatch(trait)
+    if match is None:
+        return None
+    size = match['size'].replace('_', '-')
+    for gap in ('-', ' '):
+        name = f'{match["model"].replace("_", gap)}-{size}'
+        if (parsed := parse_type_name(name)) is not None:
+            found = values.VGPUType(parsed.short, parsed.short)
+            if trait_of_type(found) == trait:
+                return found
+    return None
+
+
 def traits_of(
     gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
 ) -> tuple[str, ...]:
     """The traits of a provider that serves this type on this GPU."""
     found = {traits.OWNER, *traits.of_facts(facts_of(gpu, vgpu_type))}
-    found.add(traits.custom('VGPU_TYPE', short_name(vgpu_type)))
+    found.add(trait_of_type(vgpu_type))
     made_by = vendor_of(gpu)
     if made_by is not None and gpu.ids is not None:
         found.add(traits.custom('GPU_VENDOR', made_by.name))

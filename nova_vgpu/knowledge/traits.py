@@ -29,12 +29,17 @@ from nova_vgpu import values
 #: The trait that tells Nova's scheduler whose provider this is.
 OWNER = 'OWNER_NOVA'
 
+#: What the trait that names a provider's type starts with.
+TYPE_PREFIX = 'CUSTOM_VGPU_TYPE_'
+#: What the standard traits start with that are about GPUs.
+GPU_PREFIX = 'HW_GPU_'
+
 OWN_PREFIXES = (
     'CUSTOM_GPU_VENDOR_',
     'CUSTOM_GPU_MODEL_',
     'CUSTOM_GPU_ARCH_',
     'CUSTOM_GPU_CUDA_COMPUTE_CAPABILITY_',
-    'CUSTOM_VGPU_TYPE_',
+    TYPE_PREFIX,
     'CUSTOM_VGPU_SERIES_',
     'CUSTOM_VGPU_FRAMEBUFFER_',
     'CUSTOM_GPU_MAX_DISPLAY_HEADS_',
@@ -59,9 +64,14 @@ def standard_or_custom(*words: str) -> str:
     return standard if standard in _standard_traits() else custom(*words)
 
 
+def is_custom(trait: str) -> bool:
+    """Whether anybody may create the trait."""
+    return bool(os_traits.is_custom(trait))
+
+
 def is_valid(trait: str) -> bool:
     """Whether Placement would take the trait from an operator."""
-    if os_traits.is_custom(trait):
+    if is_custom(trait):
         return _CUSTOM.fullmatch(trait) is not None
     return trait in _standard_traits()
 

@@ -10,27 +10,31 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Providers, inventories and traits in Placement.
+"""Providers, inventories and traits in Placement, as values.
 
-Everything is read before it is written, and written only where it differs, so
-that doing it twice does nothing the second time. Traits that are not of this
-project's making stay where they are.
+Reading makes values of what Placement holds; writing carries out one change at
+a time, each of which is one request. What has to change is decided elsewhere.
 """
 
+from collections.abc import Container
 from collections.abc import Iterable
 import dataclasses
+import enum
 import typing
-import uuid
 
-from keystoneauth1 import exceptions as ksa_exceptions
-import openstack
-
-from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.knowledge import traits
+from nova_vgpu.placement import request
 
-# Nested providers in allocation candidates, and their mappings (2023.1 on).
-_MICROVERSION = '1.39'
+_PROVIDERS = '/resource_providers'
+_Json = dict[str, typing.Any]
+
+
+class Part(enum.Flag):
+    """What to read of a provider beside where it is in the tree."""
+
+    TRAITS = enum.auto()
+    INVENTORIES = enum.auto()
+    ALL = TRAITS | INVENTORIES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,28 +46,62 @@ class Candidate:
 
 
 class PlacementClient:
-    """A Placement service, by an adapter of keystoneauth.
+    """A Placement service."""
 
-    ``connection.placement`` of openstacksdk is one.
-    """
+    def __init__(self, requester: request.Requester) -> None:
+        self.patience = requester.patience
+        self._call = requester.call
 
-    def __init__(self, adapter: typing.Any) -> None:
-        self._adapter = adapter
+    def read_tree(
+        self,
+        node: str,
+        part: Part = Part.ALL,
+        only: Container[str] | None = None,
+    ) -> values.HeldTree:
+        """The providers of a compute node.
 
-    def ensure_tree(
-        self, node: str, providers: Iterable[values.Provider]
-    ) -> int:
-        """Make the node's provider and those below it exist as given.
+        A generation is that of the first request: whatever changed while the
+        rest was read makes a write that relies on it fail.
 
-        :returns: how many requests changed something.
+        :param only: names of the providers that the parts are wanted of.
         """
-        root, changes = self._ensure_provider(node, None)
-        for provider in providers:
-            child, created = self._ensure_provider(provider.name, root)
-            changes += created
-            changes += self._ensure_inventory(child, provider)
-            changes += self._ensure_traits(child, provider.traits)
-        return changes
+        found = self._call('GET', _PROVIDERS, params={'name': node})
+        if not found['resource_providers']:
+            return self._complete(values.HeldTree(node), part)
+        root = found['resource_providers'][0]['uuid']
+        listed = self._call('GET', _PROVIDERS, params={'in_tree': root})
+        providers = tuple(
+            self._read_provider(
+                held, part if only is None or held.name in only else Part(0)
+            )
+            for held in _in_order(listed['resource_providers'])
+        )
+        return self._complete(values.HeldTree(node, providers), part)
+
+    def apply(
+        self, change: values.Change, generations: dict[str, int]
+    ) -> None:
+        """Carry out one change.
+
+        :param generations: those of the providers by UUID; kept up to date.
+        :raises Conflict: if something is not as it was.
+        """
+        match change:
+            case values.CreateTrait():
+                self._call('PUT', f'/traits/{change.name}')
+            case values.CreateResourceClass():
+                self._call('PUT', f'/resource_classes/{change.name}')
+            case values.CreateProvider():
+                made = self._call('POST', _PROVIDERS, json=_provider(change))
+                generations[change.uuid] = made['generation']
+            case values.DeleteProvider():
+                self._call('DELETE', f'{_PROVIDERS}/{change.uuid}')
+            case values.SetInventories():
+                stock = {'inventories': _inventories(change.after)}
+                self._set(change.uuid, 'inventories', stock, generations)
+            case values.SetTraits():
+                labels = {'traits': sorted(change.after)}
+                self._set(change.uuid, 'traits', labels, generations)
 
     def list_candidates(
         self, resource_class: str, amount: int, required: Iterable[str] = ()
@@ -72,9 +110,9 @@ class PlacementClient:
         query = {'resources': f'{resource_class}:{amount}'}
         if required:
             query['required'] = ','.join(required)
-        found = self._call('get', '/allocation_candidates', params=query)
+        found = self._call('GET', '/allocation_candidates', params=query)
         names = {
-            of: self._call('get', f'/resource_providers/{of}')['name']
+            of: self._call('GET', f'{_PROVIDERS}/{of}')['name']
             for of in found['provider_summaries']
         }
         return tuple(
@@ -83,135 +121,84 @@ class PlacementClient:
             for of, given in request['allocations'].items()
         )
 
-    def _ensure_provider(
-        self, name: str, parent: str | None
-    ) -> tuple[str, int]:
-        found = self._call('get', '/resource_providers', params={'name': name})
-        if found['resource_providers']:
-            return str(found['resource_providers'][0]['uuid']), 0
-        created = str(uuid.uuid4())
-        body = {'name': name, 'uuid': created, 'parent_provider_uuid': parent}
-        self._call('post', '/resource_providers', json=body)
-        return created, 1
-
-    def _ensure_inventory(
-        self, provider_uuid: str, provider: values.Provider
-    ) -> int:
-        path = f'/resource_providers/{provider_uuid}/inventories'
-        there = self._call('get', path)
-        wanted = {
-            provider.resource_class: {
-                'total': provider.total,
-                'reserved': 0,
-                'min_unit': 1,
-                'max_unit': provider.total,
-                'step_size': 1,
-                'allocation_ratio': 1.0,
-            }
-        }
-        if there['inventories'] == wanted:
-            return 0
-        changes = self._ensure_resource_class(provider.resource_class)
-        self._call(
-            'put',
-            path,
-            json={
-                'inventories': wanted,
-                'resource_provider_generation': there[
-                    'resource_provider_generation'
-                ],
-            },
+    def _complete(self, tree: values.HeldTree, part: Part) -> values.HeldTree:
+        """Add what all of Placement knows, as far as the parts need it."""
+        traits: list[str] = []
+        classes: list[_Json] = []
+        if Part.TRAITS in part:
+            traits = self._call('GET', '/traits')['traits']
+        if Part.INVENTORIES in part:
+            classes = self._call('GET', '/resource_classes')[
+                'resource_classes'
+            ]
+        return dataclasses.replace(
+            tree,
+            known_traits=frozenset(traits),
+            known_classes=frozenset(found['name'] for found in classes),
         )
-        return changes + 1
 
-    def _ensure_resource_class(self, name: str) -> int:
-        if not name.startswith('CUSTOM_'):
-            return 0
-        self._call('put', f'/resource_classes/{name}')
-        return 1
+    def _read_provider(
+        self, held: values.HeldProvider, part: Part
+    ) -> values.HeldProvider:
+        path = f'{_PROVIDERS}/{held.uuid}'
+        if Part.TRAITS in part:
+            traits = self._call('GET', f'{path}/traits')['traits']
+            held = dataclasses.replace(held, traits=frozenset(traits))
+        if Part.INVENTORIES in part:
+            found = self._call('GET', f'{path}/inventories')['inventories']
+            used: dict[str, int] = {}
+            if found:  # nothing can be allocated of nothing
+                used = self._call('GET', f'{path}/usages')['usages']
+            held = dataclasses.replace(
+                held,
+                inventories=tuple(
+                    values.Inventory(name, **fields)
+                    for name, fields in sorted(found.items())
+                ),
+                used=tuple(sorted(item for item in used.items() if item[1])),
+            )
+        return held
 
-    def _ensure_traits(self, provider_uuid: str, wanted: Iterable[str]) -> int:
-        path = f'/resource_providers/{provider_uuid}/traits'
-        there = self._call('get', path)
-        foreign = {
-            trait
-            for trait in there['traits']
-            if not trait.startswith(traits.OWN_PREFIXES)
-        }
-        target = foreign | set(wanted)
-        if target == set(there['traits']):
-            return 0
-        changes = self._ensure_custom_traits(target)
-        self._call(
-            'put',
-            path,
-            json={
-                'traits': sorted(target),
-                'resource_provider_generation': there[
-                    'resource_provider_generation'
-                ],
-            },
+    def _set(
+        self, uuid: str, what: str, body: _Json, generations: dict[str, int]
+    ) -> None:
+        body['resource_provider_generation'] = generations[uuid]
+        answer = self._call('PUT', f'{_PROVIDERS}/{uuid}/{what}', json=body)
+        generations[uuid] = answer['resource_provider_generation']
+
+
+def _provider(change: values.CreateProvider) -> _Json:
+    return {
+        'name': change.name,
+        'uuid': change.uuid,
+        'parent_provider_uuid': change.parent,
+    }
+
+
+def _inventories(inventories: Iterable[values.Inventory]) -> _Json:
+    made = {}
+    for inventory in inventories:
+        fields = dataclasses.asdict(inventory)
+        made[fields.pop('resource_class')] = fields
+    return made
+
+
+def _in_order(
+    listed: Iterable[_Json],
+) -> tuple[values.HeldProvider, ...]:
+    """The root, and below each provider its children by name."""
+    children: dict[str | None, list[values.HeldProvider]] = {}
+    for found in listed:
+        held = values.HeldProvider(
+            found['uuid'],
+            found['name'],
+            found['generation'],
+            found['parent_provider_uuid'],
         )
-        return changes + 1
+        children.setdefault(held.parent, []).append(held)
 
-    def _ensure_custom_traits(self, wanted: Iterable[str]) -> int:
-        known = set(self._call('get', '/traits')['traits'])
-        missing = sorted(set(wanted) - known)
-        for trait in missing:
-            self._call('put', f'/traits/{trait}')
-        return len(missing)
+    def below(parent: str | None) -> list[values.HeldProvider]:
+        of_parent = sorted(children.get(parent, ()), key=lambda p: p.name)
+        return [q for p in of_parent for q in (p, *below(p.uuid))]
 
-    def _call(
-        self, method: str, path: str, **arguments: typing.Any
-    ) -> typing.Any:
-        """One request; its JSON, or an error in words.
-
-        :raises PlacementError: if Placement does not answer, or says no.
-        """
-        try:
-            response = self._adapter.request(
-                path,
-                method.upper(),
-                microversion=_MICROVERSION,
-                raise_exc=False,
-                **arguments,
-            )
-        except ksa_exceptions.ClientException as error:
-            raise _no_answer(error) from error
-        if response.status_code >= 400:
-            raise exception.PlacementError(
-                f'Placement refused {method.upper()} {path}: '
-                f'{response.status_code} {_reason(response)}'
-            )
-        return response.json() if response.content else None
-
-
-def connect_without_keystone(url: str, token: str) -> PlacementClient:
-    """A client for a stand-alone Placement that runs with ``noauth2``.
-
-    :raises PlacementError: if it does not answer.
-    """
-    connection = openstack.connect(
-        load_yaml_config=False,
-        load_envvars=False,
-        auth_type='admin_token',
-        auth={'endpoint': url, 'token': token},
-        placement_endpoint_override=url,
-        placement_default_microversion=_MICROVERSION,
-    )
-    try:
-        return PlacementClient(connection.placement)
-    except ksa_exceptions.ClientException as error:
-        raise _no_answer(error) from error
-
-
-def _no_answer(error: Exception) -> exception.PlacementError:
-    return exception.PlacementError(f'Placement does not answer: {error}')
-
-
-def _reason(response: typing.Any) -> str:
-    try:
-        errors = response.json()['errors']
-        return '; '.join(str(error['detail']) for error in errors)
-    except (ValueError, KeyError, TypeError):
-        return str(response.text[:200])
+    return tuple(below(None))

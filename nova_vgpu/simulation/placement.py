@@ -38,6 +38,18 @@ connection = sqlite:///{directory}/placement.sqlite
 sync_on_startup = True
 """
 
+_ACCESS = """\
+[placement]
+auth_type = admin_token
+token = {token}
+endpoint_override = {url}
+"""
+
+
+def access(url: str, token: str = TOKEN) -> str:
+    """What a nova.conf has to say to get there."""
+    return _ACCESS.format(token=token, url=url)
+
 
 @contextlib.contextmanager
 def run_placement(directory: pathlib.Path) -> Iterator[str]:

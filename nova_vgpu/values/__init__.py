@@ -22,6 +22,17 @@ from nova_vgpu.values.declaration import UnlistedGPUs
 from nova_vgpu.values.declaration import Written
 from nova_vgpu.values.gpu import Framework
 from nova_vgpu.values.gpu import PhysicalGPU
+from nova_vgpu.values.held import Change
+from nova_vgpu.values.held import CreateProvider
+from nova_vgpu.values.held import CreateResourceClass
+from nova_vgpu.values.held import CreateTrait
+from nova_vgpu.values.held import DeleteProvider
+from nova_vgpu.values.held import Difference
+from nova_vgpu.values.held import HeldProvider
+from nova_vgpu.values.held import HeldTree
+from nova_vgpu.values.held import Inventory
+from nova_vgpu.values.held import SetInventories
+from nova_vgpu.values.held import SetTraits
 from nova_vgpu.values.host import Host
 from nova_vgpu.values.host import ReadFault
 from nova_vgpu.values.pci import MalformedAddress
@@ -47,10 +58,19 @@ __all__ = (
     'VGPU',
     'Assignment',
     'Capacity',
+    'Change',
+    'CreateProvider',
+    'CreateResourceClass',
+    'CreateTrait',
     'Declaration',
     'DeclaredType',
+    'DeleteProvider',
+    'Difference',
     'Framework',
+    'HeldProvider',
+    'HeldTree',
     'Host',
+    'Inventory',
     'LeftAlone',
     'MalformedAddress',
     'Offer',
@@ -63,6 +83,8 @@ __all__ = (
     'ReadFault',
     'Reason',
     'Resolution',
+    'SetInventories',
+    'SetTraits',
     'Severity',
     'Sriov',
     'TypeFacts',

@@ -181,9 +181,12 @@ class TestHelp(test_commands.CommandTestCase):
     def test_every_command_has_help(self) -> None:
         for command in (
             *test_commands.COMMANDS,
+            ('provider', 'show'),
+            ('provider', 'diff'),
+            ('provider', 'sync'),
             ('demo',),
         ):
-            grouped = command[0] in ('gpu', 'type', 'device')
+            grouped = command[0] in ('gpu', 'type', 'device', 'provider')
             words = command[: 2 if grouped else 1]
             for arguments in ((*words, '--help'), ('help', *words)):
                 answer = self.run_bare(*arguments)

@@ -1,0 +1,248 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu provider``: what Placement holds, and what it is to hold."""
+
+import argparse
+from collections.abc import Iterable
+from collections.abc import Sequence
+import typing
+
+from nova_vgpu import application
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.cmd import base
+from nova_vgpu.cmd import provider_text
+from nova_vgpu.decisions import mapper
+
+if typing.TYPE_CHECKING:
+    from nova_vgpu.placement import client
+
+EXIT_DIFFERS = 1
+
+
+class ShowProviders(base.Lister):
+    """Show the resource providers of a compute node as Placement holds them.
+
+    The tree with the inventory, what is used of it, and the traits. A table on
+    a terminal names GPUs without their node, leaves out traits that are about
+    neither GPUs nor the operator's own, and counts those that come in large
+    numbers; the formats for machines have everything.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_node(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        node = _node(self, parsed_args)
+        tree = _connect(self).read_tree(node)
+        if tree.root is None:
+            raise exception.PlacementError(
+                f'Placement has no provider {node}. If Nova calls the node '
+                'something else, say so with --node.'
+            )
+        depths: dict[str | None, int] = {None: -1}
+        rows: list[tuple[typing.Any, ...]] = []
+        for held in tree.providers:
+            depths[held.uuid] = depths[held.parent] + 1
+            rows.append(
+                (
+                    provider_text.Name((held.name, node, depths[held.uuid])),
+                    provider_text.Inventories(held),
+                    provider_text.Traits(tuple(sorted(held.traits))),
+                    held.uuid,
+                    held.parent,
+                    held.generation,
+                )
+            )
+        return (
+            'Provider',
+            'Inventory',
+            'Traits',
+            'UUID',
+            'Parent UUID',
+            'Generation',
+        ), rows
+
+    def produce_output(
+        self,
+        parsed_args: argparse.Namespace,
+        column_names: Sequence[str],
+        data: Iterable[typing.Any],
+    ) -> int:
+        if parsed_args.formatter == 'table' and not parsed_args.columns:
+            # Side by side they would be too wide for a terminal.
+            column_names = ('Provider', 'Inventory and traits')
+            data = [
+                (name, provider_text.Several((inventories, traits)))
+                for name, inventories, traits, *_ in data
+            ]
+        return super().produce_output(parsed_args, column_names, data)
+
+
+class DiffProviders(base.Lister):
+    """Compare the plan with what Placement holds, and change nothing.
+
+    Every change that "provider sync" would make has its row. What it cannot or
+    may not change goes to standard error. Exit code: 0 they agree, 1 they
+    differ, 2 they could not be compared.
+    """
+
+    _difference = values.Difference()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_target(parser)
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        result = super().run(parsed_args)
+        if result or self._difference.refused:
+            return result or base.EXIT_ERRORS
+        found = self._difference.changes or self._difference.problems
+        return EXIT_DIFFERS if found else 0
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        target = _target(self, parsed_args)
+        self._difference = application.diff_placement(_connect(self), target)
+        _say_problems(self, self._difference.problems)
+        if not self._difference.changes and not self._difference.problems:
+            self.say('Placement agrees with the plan.')
+        return ('Change', 'Provider', 'Details'), [
+            provider_text.make_row(change, target.node)
+            for change in self._difference.changes
+        ]
+
+
+class SyncProviders(base.Command):
+    """Bring Placement to the plan.
+
+    By default ("--mode traits") the providers that nova-compute made for the
+    GPUs of this host, or for their virtual functions, get the traits of the
+    types that the GPUs serve. Traits that are not nova-vgpu's own stay, and
+    nothing else is touched.
+
+    With "--mode full" there is one provider per GPU that serves, with its
+    inventory. That is for trees that no nova-compute looks after. GPUs that
+    serve no more lose their provider; if servers still have vGPUs of it, all
+    of its inventory is reserved instead.
+
+    Each change is printed when it is made. If there is nothing to change,
+    nothing is written.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_target(parser)
+        parser.add_argument(
+            '--dry-run',
+            action='store_true',
+            help='Print the changes and make none.',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        target = _target(self, parsed_args)
+        placement = _connect(self)
+        count = 0
+
+        def report(change: values.Change) -> None:
+            nonlocal count
+            count += 1
+            for line in provider_text.list_lines(change):
+                print(line, file=self.app.stdout, flush=True)
+
+        if parsed_args.dry_run:
+            found = application.diff_placement(placement, target)
+            for change in found.changes:
+                report(change)
+        else:
+            found = application.sync_placement(placement, target, report)
+        _say_problems(self, found.problems)
+        if found.refused:
+            self.say('Nothing was changed.')
+            return base.EXIT_ERRORS
+        made = 'to make' if parsed_args.dry_run else 'made'
+        self.say(f'Changes {made}: {count}.')
+        return 0
+
+
+def _add_node(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--node',
+        metavar='NAME',
+        help="The compute node's provider in Placement. Default: this host's "
+        'name, as libvirt has it.',
+    )
+
+
+def _add_target(parser: argparse.ArgumentParser) -> None:
+    _add_node(parser)
+    parser.add_argument(
+        '--mode',
+        choices=[mode.value for mode in application.Mode],
+        default=application.Mode.TRAITS.value,
+        help="traits: Nova's providers get the traits of what they serve. "
+        'full: providers and inventories are made too. Default: traits.',
+    )
+    parser.add_argument(
+        '--create-root',
+        action='store_true',
+        help="With --mode full, make the node's own provider if it is "
+        'missing. A nova-compute that starts there later would fail on it.',
+    )
+    parser.add_argument(
+        '--force',
+        action='store_true',
+        help='With --mode full, go on although Nova looks after the tree.',
+    )
+
+
+def _node(command: base.Command, parsed_args: argparse.Namespace) -> str:
+    return parsed_args.node or application.get_node_name(command.source)
+
+
+def _target(
+    command: base.Command, parsed_args: argparse.Namespace
+) -> application.Target:
+    """What was asked for.
+
+    :raises InvalidLibvirtGPUConfig: if the plan is none.
+    """
+    host = command.read_host()
+    plan = command.make_plan(host)
+    mapper.require_valid(plan)
+    _say_problems(command, plan.problems)
+    return application.Target(
+        plan,
+        host,
+        _node(command, parsed_args),
+        application.Mode(parsed_args.mode),
+        create_root=parsed_args.create_root,
+        force=parsed_args.force,
+    )
+
+
+def _connect(command: base.Command) -> 'client.PlacementClient':
+    options = command.options
+    return application.connect_to_placement(
+        options.config_file, options.config_dir, options.os_cloud
+    )
+
+
+def _say_problems(
+    command: base.Command, problems: Iterable[values.Problem]
+) -> None:
+    for problem in problems:
+        command.say(f'{problem.severity.value}: {problem}')

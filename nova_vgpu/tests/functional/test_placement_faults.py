@@ -1,0 +1,391 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Whatever happens to a request, at whichever: nothing is lost.
+
+A sync is run once to count its requests. Then, for each of them, it is run
+again with faults at that one, each time on a node of its own. A run gets over
+a fault that passes. If the fault stays, it fails in words, and the next run
+gets there.
+"""
+
+from collections.abc import Callable
+import itertools
+
+import testtools
+
+from nova_vgpu import application
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.placement import patience
+from nova_vgpu.simulation import boards
+from nova_vgpu.tests import hosts
+from nova_vgpu.tests import placements
+from nova_vgpu.tests import proxy
+
+FULL = application.Mode.FULL
+# Long enough for an answer on a busy machine; a fault takes all of it.
+TIMEOUT = 0.5
+PATIENT = patience.Patience(
+    deadline=60, timeout=TIMEOUT, first_wait=0.001, longest_wait=0.01
+)
+HASTY = patience.Patience(
+    deadline=0.02, timeout=TIMEOUT, first_wait=0.001, longest_wait=0.01
+)
+FOREIGN = 'CUSTOM_RACK_7'
+GPUS = ('84', '85', '86', '87')
+
+
+class Scene:
+    """A node with something of everything, and what it is to become."""
+
+    target: application.Target
+
+    def __init__(
+        self, running: placements.RunningPlacement, node: str, number: int
+    ) -> None:
+        self.operator = running.operator
+        self.proxy = running.proxy
+        self.node = node
+        self.number = number
+        self.direct = placements.connect(running.url)
+        self.consumers: dict[str, str] = {}
+        self.set_up()
+
+    def set_up(self) -> None:
+        raise NotImplementedError
+
+    def name(self, bus: str) -> str:
+        return f'{self.node}_pci_0000_{bus}_00_0'
+
+    def sync(
+        self, patient: patience.Patience = PATIENT
+    ) -> list[values.Change]:
+        """Through the proxy."""
+        made: list[values.Change] = []
+        through = placements.connect(self.proxy.url, patient)
+        application.sync_placement(through, self.target, made.append)
+        return made
+
+    def allocate(self, name: str) -> None:
+        consumer = self.operator.allocate(name)
+        self.consumers[consumer] = self.operator.find(name) or ''
+
+    def check_nothing_lost(self, test: testtools.TestCase) -> None:
+        """What has to hold at any time, converged or not."""
+        self.check_allocations(test)
+        for held in self.direct.read_tree(self.node).providers:
+            for resource_class, used in held.used:
+                inventory = held.inventory_of(resource_class)
+                assert inventory is not None
+                test.assertGreaterEqual(inventory.total, used, held.name)
+
+    def check_allocations(self, test: testtools.TestCase) -> None:
+        for consumer, provider in self.consumers.items():
+            test.assertEqual(
+                {provider: {'VGPU': 1}}, self.operator.allocations(consumer)
+            )
+
+    def check(self, test: testtools.TestCase) -> None:
+        """What has to hold in the end."""
+        self.check_allocations(test)
+        self.proxy.reset()
+        test.assertEqual([], self.sync())
+        test.assertEqual([], self.proxy.writes)
+
+
+class FullScene(Scene):
+    """One GPU in use changes its type and class, one is new, two leave."""
+
+    host = hosts.make_host(
+        *(hosts.gpu(f'{bus}:00.0', boards.T4) for bus in GPUS)
+    )
+
+    def set_up(self) -> None:
+        before = placements.declare(
+            'T4-4Q', *(f'{bus}:00.0' for bus in GPUS if bus != '85')
+        )
+        application.sync_placement(
+            self.direct, self.make_target(before), lambda _change: None
+        )
+        self.operator.add_traits(self.name('84'), FOREIGN)
+        self.allocate(self.name('84'))
+        self.allocate(self.name('87'))
+        self.operator.create(f'{self.node}_foreign', self.node)
+        self.operator.set_inventory(f'{self.node}_foreign', SRIOV_NET_VF=2)
+        self.target = self.make_target(
+            placements.declare(
+                'T4-2Q',
+                '84:00.0',
+                '85:00.0',
+                resource_class=f'CUSTOM_VGPU_{self.number}',
+                traits=(f'CUSTOM_MINE_{self.number}',),
+            )
+        )
+
+    def make_target(self, declared: values.DeclaredType) -> application.Target:
+        return placements.make_target(
+            self.node, self.host, [declared], mode=FULL, create_root=True
+        )
+
+    def check(self, test: testtools.TestCase) -> None:
+        super().check(test)
+        test.assertIn(FOREIGN, self.operator.traits(self.name('84')))
+        new = f'CUSTOM_VGPU_{self.number}'
+        test.assertEqual(
+            {'VGPU': (4, 4), new: (8, 1)},
+            self.operator.inventories(self.name('84')),
+        )
+        test.assertEqual(
+            {new: (8, 0)}, self.operator.inventories(self.name('85'))
+        )
+        test.assertIsNone(self.operator.find(self.name('86')))
+        test.assertEqual(
+            {'VGPU': (4, 4)}, self.operator.inventories(self.name('87'))
+        )
+        test.assertEqual(
+            {'SRIOV_NET_VF': (2, 0)},
+            self.operator.inventories(f'{self.node}_foreign'),
+        )
+
+
+class TraitsScene(Scene):
+    """Nova's providers of two virtual functions and of a GPU that left."""
+
+    card = hosts.gpu('41:00.0', boards.A40, vfs=2)
+    host = hosts.make_host(card, hosts.gpu('84:00.0', boards.T4))
+
+    def set_up(self) -> None:
+        self.operator.create(self.node)
+        self.operator.set_inventory(self.node, VCPU=8)
+        self.functions = [
+            f'{self.node}_{address.node_device_name}'
+            for address in self.card.vf_addresses
+        ]
+        for name in (*self.functions, self.name('84')):
+            self.operator.create(name, self.node)
+            self.operator.set_inventory(name, VGPU=1)
+            self.operator.add_traits(name, 'OWNER_NOVA', FOREIGN)
+        self.operator.add_traits(self.name('84'), 'CUSTOM_VGPU_TYPE_T4_2Q')
+        self.allocate(self.functions[0])
+        self.target = placements.make_target(
+            self.node,
+            self.host,
+            [
+                placements.declare(
+                    'A40-8Q', '41:00.0', traits=(f'CUSTOM_MY_{self.number}',)
+                )
+            ],
+        )
+
+    def check(self, test: testtools.TestCase) -> None:
+        super().check(test)
+        for name in self.functions:
+            test.assertThat(
+                self.operator.traits(name),
+                testtools.matchers.ContainsAll(
+                    (
+                        'OWNER_NOVA',
+                        FOREIGN,
+                        'CUSTOM_VGPU_TYPE_A40_8Q',
+                        f'CUSTOM_MY_{self.number}',
+                    )
+                ),
+            )
+            test.assertEqual({'VGPU': (1, 0)}, self.operator.inventories(name))
+        test.assertEqual(
+            {'OWNER_NOVA', FOREIGN}, self.operator.traits(self.name('84'))
+        )
+
+
+class FaultTestCase(testtools.TestCase):
+    make_scene: type[Scene] = FullScene
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.running = self.useFixture(placements.RunningPlacement())
+        self.proxy = self.running.proxy
+        self.numbers = itertools.count()
+        # The traits that all of them need are there from now on.
+        scene = self.scene()
+        self.proxy.reset()
+        scene.sync()
+        scene.check(self)
+        scene = self.scene()
+        self.proxy.reset()
+        scene.sync()
+        self.count = len(self.proxy.seen)
+        self.writes = len(self.proxy.writes)
+
+    def scene(self) -> Scene:
+        number = next(self.numbers)
+        return self.make_scene(self.running, f'node{number}', number)
+
+    def try_each(self, *faults: proxy.Fault) -> None:
+        """Each request meets these, one attempt after the other."""
+        for request in range(self.count):
+            scene = self.scene()
+            meets = dict(enumerate(faults, request))
+            self.proxy.reset(meets.get)
+            scene.sync()
+            scene.check(self)
+
+    def try_outages(self, fault: proxy.Fault) -> None:
+        """From each request on nothing works, until the next run."""
+        for request in range(self.count):
+            scene = self.scene()
+            meets = dict.fromkeys(range(request, 1000), fault)
+            self.proxy.reset(meets.get)
+            error = self.assertRaises(
+                exception.PlacementError, scene.sync, HASTY
+            )
+            self.assertIn('does not answer', str(error))
+            self.proxy.reset()
+            scene.check_nothing_lost(self)
+            scene.sync()
+            scene.check(self)
+
+
+class FullFaultsTest(FaultTestCase):
+    def test_there_is_something_to_go_wrong(self) -> None:
+        self.assertGreater(self.writes, 8)
+        self.assertGreater(self.count, self.writes + 10)
+
+    def test_conflict(self) -> None:
+        self.try_each(proxy.Fault.CONFLICT)
+
+    def test_the_request_gets_lost(self) -> None:
+        self.try_each(
+            proxy.Fault.UNAVAILABLE, proxy.Fault.CUT_BEFORE, proxy.Fault.SLOW
+        )
+
+    def test_the_answer_gets_lost(self) -> None:
+        self.try_each(proxy.Fault.CUT_AFTER)
+
+    def test_the_answer_gets_lost_again(self) -> None:
+        self.try_each(
+            proxy.Fault.CUT_WITHIN,
+            proxy.Fault.UNAVAILABLE_AFTER,
+            proxy.Fault.SLOW_AFTER,
+        )
+
+    def test_outage(self) -> None:
+        self.try_outages(proxy.Fault.UNAVAILABLE)
+
+    def test_outage_that_swallows_answers(self) -> None:
+        self.try_outages(proxy.Fault.CUT_AFTER)
+
+
+class TraitsFaultsTest(FaultTestCase):
+    make_scene = TraitsScene
+
+    def test_every_fault(self) -> None:
+        self.assertGreater(self.writes, 3)
+        for fault in proxy.Fault:
+            self.try_each(fault)
+
+    def test_outages(self) -> None:
+        self.try_outages(proxy.Fault.UNAVAILABLE)
+        self.try_outages(proxy.Fault.CUT_AFTER)
+
+
+class OthersTest(FaultTestCase):
+    """Somebody else writes, too."""
+
+    def interfere(
+        self,
+        act: Callable[[proxy.Seen], None],
+        only: int | None = None,
+    ) -> None:
+        """Act before each write, or only before one, counted from 0."""
+        counter = itertools.count()
+
+        def before(seen: proxy.Seen) -> None:
+            if next(counter) == only or only is None:
+                act(seen)
+
+        self.proxy.reset(before=before)
+
+    def test_each_write_may_come_second(self) -> None:
+        for write in range(self.writes):
+            scene = self.scene()
+            others = [scene.name('84'), scene.name('87'), scene.node]
+
+            def act(
+                _seen: proxy.Seen,
+                scene: Scene = scene,
+                others: list[str] = others,
+            ) -> None:
+                for name in others:
+                    scene.operator.add_traits(name, 'CUSTOM_OTHERS')
+
+            self.interfere(act, only=write)
+            scene.sync()
+            scene.check(self)
+            for name in others:
+                self.assertIn('CUSTOM_OTHERS', scene.operator.traits(name))
+
+    def test_whoever_is_always_second_gives_up_in_words(self) -> None:
+        scene = self.scene()
+        names = (f'CUSTOM_N{n}' for n in itertools.count())
+
+        def act(_seen: proxy.Seen) -> None:
+            scene.operator.add_traits(scene.name('84'), next(names))
+
+        self.interfere(act)
+        error = self.assertRaises(exception.PlacementError, scene.sync)
+        self.assertIn('faster', str(error))
+        self.assertIn('409', str(error))
+        self.proxy.reset()
+        scene.sync()
+        scene.check(self)
+
+    def test_a_server_that_comes_before_the_end_of_its_provider(self) -> None:
+        scene = self.scene()
+
+        def act(seen: proxy.Seen) -> None:
+            if seen.method == 'DELETE':
+                scene.allocate(scene.name('86'))
+
+        self.interfere(act)
+        scene.sync()
+        scene.check_nothing_lost(self)
+        self.assertEqual(
+            {'VGPU': (4, 4)}, scene.operator.inventories(scene.name('86'))
+        )
+
+    def test_a_server_that_comes_before_an_inventory_shrinks(self) -> None:
+        scene = self.scene()
+        arrived: list[str] = []
+
+        def act(seen: proxy.Seen) -> None:
+            if seen.path.endswith('/inventories') and not arrived:
+                arrived.append(seen.path)
+                scene.allocate(scene.name('84'))
+
+        self.interfere(act)
+        scene.sync()
+        scene.check_nothing_lost(self)
+        self.assertEqual(
+            {'VGPU': 2},
+            {
+                name: used
+                for name, used in scene.operator.used(scene.name('84')).items()
+                if used
+            },
+        )
+        self.assertEqual(
+            (8, 2),
+            scene.operator.inventories(scene.name('84'))[
+                f'CUSTOM_VGPU_{scene.number}'
+            ],
+        )

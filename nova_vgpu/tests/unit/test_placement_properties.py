@@ -1,0 +1,223 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What holds for every plan and whatever Placement holds before."""
+
+import dataclasses
+
+import hypothesis
+from hypothesis import strategies as st
+import testtools
+
+from nova_vgpu import values
+from nova_vgpu.decisions import difference
+from nova_vgpu.decisions import mapper
+from nova_vgpu.decisions import ownership
+from nova_vgpu.decisions import providers
+from nova_vgpu.decisions import publication
+from nova_vgpu.knowledge import traits
+from nova_vgpu.tests import trees
+from nova_vgpu.tests.unit import strategies
+from nova_vgpu.tests.unit import test_properties
+
+SETTINGS = test_properties.SETTINGS
+# By hand, of no type that a provider may have served before.
+BY_HAND = ('CUSTOM_RACK_7', 'COMPUTE_NODE', 'HW_GPU_API_OPENCL_V1_0')
+OURS = (
+    'CUSTOM_VGPU_TYPE_T4_2Q',
+    'CUSTOM_VGPU_TYPE_A40_8Q',
+    'CUSTOM_VGPU_TYPE_NOBODYS',
+    'CUSTOM_GPU_ARCH_TURING',
+    'HW_GPU_API_VULKAN',
+    'OWNER_NOVA',
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Situation:
+    """A plan for a host, and what Placement holds."""
+
+    plan: values.Plan
+    host: values.Host
+    tree: values.HeldTree
+
+
+@st.composite
+def _held(draw: st.DrawFn, device: str, of_gpu: bool) -> values.HeldProvider:
+    """By whoever; we make none of functions."""
+    name = providers.name_of(trees.NODE, device)
+    uuid = providers.uuid_of(trees.ROOT.uuid, name) if of_gpu else None
+    totals = draw(
+        st.dictionaries(
+            st.sampled_from(('VGPU', 'CUSTOM_A', 'SRIOV_NET_VF')),
+            st.integers(1, 9),
+            max_size=2,
+        )
+    )
+    found = trees.held(
+        device,
+        *draw(st.sets(st.sampled_from(BY_HAND + OURS))),
+        uuid=draw(st.sampled_from((None, uuid))),
+        **totals,
+    )
+    used = tuple(
+        (name, draw(st.integers(1, total)))
+        for name, total in sorted(totals.items())
+        if draw(st.booleans())
+    )
+    return dataclasses.replace(found, used=used)
+
+
+@st.composite
+def situations(draw: st.DrawFn) -> Situation:
+    world = draw(strategies.worlds(sound=True))
+    declaration = dataclasses.replace(
+        world.declaration,
+        types=tuple(
+            dataclasses.replace(
+                declared,
+                resource_class=draw(st.sampled_from(('VGPU', 'CUSTOM_A'))),
+                traits=tuple(t for t in declared.traits if traits.is_valid(t)),
+            )
+            for declared in world.declaration.types
+        ),
+    )
+    plan = mapper.make_plan(declaration, world.host)
+    hypothesis.assume(not plan.problems_of(values.Severity.FATAL))
+    devices = {'pci_0000_99_00_0': True}
+    for gpu in world.host.gpus:
+        functions = sorted(providers.list_functions(gpu))[:2]
+        devices.update(dict.fromkeys(functions, False))
+        devices[gpu.name] = True
+    there = draw(st.lists(st.sampled_from(sorted(devices)), unique=True))
+    root = trees.ROOT
+    if draw(st.booleans()):
+        stock = draw(st.sampled_from(('VCPU', 'VGPU')))
+        root = dataclasses.replace(
+            root, inventories=(values.Inventory(stock, 8),)
+        )
+    tree = trees.make_tree(
+        root, *(draw(_held(name, devices[name])) for name in there)
+    )
+    # Nobody made it yet, so its traits are not there either.
+    if draw(st.booleans()):
+        tree = trees.make_tree()
+    return Situation(plan, world.host, tree)
+
+
+any_situation = hypothesis.given(situation=situations())
+
+
+def diff_all(
+    situation: Situation, tree: values.HeldTree, force: bool
+) -> values.Difference:
+    return publication.diff_all(
+        situation.plan, situation.host, tree, create_root=True, force=force
+    )
+
+
+class TestAgreement(testtools.TestCase):
+    @SETTINGS
+    @any_situation
+    def test_traits_agree_after_one_sync(self, situation: Situation) -> None:
+        found = difference.diff_traits(situation.plan, situation.tree)
+        after = trees.make_changes(situation.tree, found)
+        again = difference.diff_traits(situation.plan, after)
+        self.assertEqual((), again.changes)
+        self.assertEqual(found.problems, again.problems)
+
+    @SETTINGS
+    @any_situation
+    def test_everything_agrees_after_one_sync(
+        self, situation: Situation
+    ) -> None:
+        for force in (False, True):
+            found = diff_all(situation, situation.tree, force)
+            after = trees.make_changes(situation.tree, found)
+            again = diff_all(situation, after, force)
+            self.assertEqual((), again.changes)
+            self.assertEqual(found.problems, again.problems)
+
+    @SETTINGS
+    @any_situation
+    def test_a_sync_may_end_anywhere(self, situation: Situation) -> None:
+        found = diff_all(situation, situation.tree, True)
+        done = trees.make_changes(situation.tree, found)
+        tree = situation.tree
+        for change in found.changes:
+            tree = trees.make_change(tree, change)
+            rest = diff_all(situation, tree, True)
+            after = trees.make_changes(tree, rest)
+            self.assertEqual(
+                {p.uuid: p for p in done.providers},
+                {p.uuid: p for p in after.providers},
+            )
+
+    @SETTINGS
+    @any_situation
+    def test_traits_are_all_that_the_first_mode_changes(
+        self, situation: Situation
+    ) -> None:
+        found = difference.diff_traits(situation.plan, situation.tree)
+        allowed = (values.CreateTrait, values.SetTraits)
+        for change in found.changes:
+            self.assertIsInstance(change, allowed)
+
+
+class TestSafety(testtools.TestCase):
+    """``make_change`` refuses what would harm a server."""
+
+    @SETTINGS
+    @any_situation
+    def test_nothing_foreign_goes(self, situation: Situation) -> None:
+        for found in (
+            difference.diff_traits(situation.plan, situation.tree),
+            diff_all(situation, situation.tree, True),
+        ):
+            after = {
+                provider.uuid: provider
+                for provider in trees.make_changes(
+                    situation.tree, found
+                ).providers
+            }
+            for provider in situation.tree.providers:
+                foreign = {*filter(ownership.is_foreign, provider.traits)}
+                foreign |= provider.traits & {'OWNER_NOVA'}
+                if provider.uuid in after:
+                    kept = after[provider.uuid].traits
+                    self.assertEqual(set(), foreign - kept)
+                else:
+                    self.assertTrue(providers.is_ours(provider))
+                    self.assertEqual(set(), foreign - {'OWNER_NOVA'})
+
+    @SETTINGS
+    @any_situation
+    def test_nothing_is_offered_that_is_not_there(
+        self, situation: Situation
+    ) -> None:
+        wanted = {
+            provider.name: provider
+            for provider in providers.list_providers(
+                situation.plan, trees.NODE
+            )
+        }
+        found = diff_all(situation, situation.tree, False)
+        left_out = any(p.code == 'counted-elsewhere' for p in found.problems)
+        if found.refused or left_out:
+            return
+        after = trees.make_changes(situation.tree, found)
+        for provider in after.providers[1:]:
+            if not providers.is_ours(provider):
+                continue
+            offered = sum(i.total - i.reserved for i in provider.inventories)
+            planned = wanted.get(provider.name)
+            self.assertLessEqual(offered, planned.total if planned else 0)
