@@ -21,7 +21,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 environments=("$@")
 if ((${#environments[@]} == 0)); then
-    environments=(pep8 py3 functional docs releasenotes genconfig)
+    environments=(pep8 py3 functional nova33 docs releasenotes genconfig)
 fi
 
 find_python

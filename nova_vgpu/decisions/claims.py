@@ -122,12 +122,15 @@ class _Index:
             return Claim(declared, written, self._vfs[address], device)
         if any(fault.device == device for fault in self._host.faults):
             return _unreadable(declared, written)
+        nearest_gpu = self._nearest(str(address))
         if other:
-            return self._not_a_gpu(declared, written, address)
+            finding = f'{written} is on this host, but it is no GPU'
+            return _fatal(declared, 'not-a-gpu', finding, nearest_gpu)
         for gpu in self._host.gpus:
             if _may_have_vf(gpu, address):
                 return Claim(declared, written, gpu, device)
-        return self._absent(declared, written, address)
+        finding = f'there is no {written} on this host'
+        return _fatal(declared, 'not-on-host', finding, nearest_gpu)
 
     def _malformed(
         self, declared: values.DeclaredType, written: str
@@ -143,32 +146,6 @@ class _Index:
             'malformed-address',
             f'{written!r} is no PCI address',
             hint,
-        )
-
-    def _not_a_gpu(
-        self,
-        declared: values.DeclaredType,
-        written: str,
-        address: values.PciAddress,
-    ) -> values.Problem:
-        return _fatal(
-            declared,
-            'not-a-gpu',
-            f'{written} is on this host, but it is no GPU',
-            self._nearest(str(address)),
-        )
-
-    def _absent(
-        self,
-        declared: values.DeclaredType,
-        written: str,
-        address: values.PciAddress,
-    ) -> values.Problem:
-        return _fatal(
-            declared,
-            'not-on-host',
-            f'there is no {written} on this host',
-            self._nearest(str(address)),
         )
 
     def _nearest(self, text: str) -> str:
