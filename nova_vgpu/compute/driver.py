@@ -180,7 +180,9 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         by_gpu = {
             assigned.gpu.name: provider_tree.data(name)
             for assigned in plan.assignments
-            if provider_tree.exists(name := f'{nodename}_{assigned.gpu.name}')
+            if provider_tree.exists(
+                name := providers.name_of(nodename, assigned.gpu.name)
+            )
         }
         self._reshape_gpu_resources(allocations, root, by_gpu)
         remaining = dict(root.inventory)

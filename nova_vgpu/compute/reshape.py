@@ -20,6 +20,7 @@ servers hold of the latter moves to the provider of the GPU.
 import typing
 
 from nova_vgpu import values
+from nova_vgpu.decisions import providers
 
 Tree = typing.Any  # nova.compute.provider_tree.ProviderTree
 
@@ -64,7 +65,7 @@ def _find_moves(
     return [
         (old, new)
         for assigned in plan.assignments
-        if tree.exists(new := f'{node}_{assigned.gpu.name}')
+        if tree.exists(new := providers.name_of(node, assigned.gpu.name))
         for vf in assigned.gpu.vfs
-        if tree.exists(old := f'{node}_{vf.name}')
+        if tree.exists(old := providers.name_of(node, vf.name))
     ]
