@@ -126,6 +126,10 @@ class NovaVGPU(app.App):
         """Errors to standard error; the log only with ``--debug``."""
         self.LOG.handlers.clear()
         self.LOG.propagate = False
+        # Its own level, whatever the process around it logs.
+        self.LOG.setLevel(
+            logging.DEBUG if self.options.debug else logging.INFO
+        )
         handler = logging.StreamHandler(self.stderr)
         handler.setFormatter(logging.Formatter(f'{self.NAME}: %(message)s'))
         self.LOG.addHandler(handler)

@@ -12,6 +12,7 @@
 
 """Exit codes, streams, help and mistakes: how the program behaves."""
 
+import logging
 import pathlib
 import subprocess
 import sys
@@ -241,6 +242,11 @@ class TestOptions(test_commands.CommandTestCase):
         self.assertEqual(3, total(*more))
         last.write_text('[vgpu_T4-2Q]\nmax_instances = 2\n')
         self.assertEqual(2, total(*more, '--config-dir', str(snippets)))
+
+    def test_a_process_that_logs_a_lot_makes_no_difference(self) -> None:
+        self.useFixture(fixtures.FakeLogger(level=logging.DEBUG))
+        answer = self.run_on_host('gpu', 'list')
+        self.assertEqual('', answer.stderr)
 
     def test_debug_logs_to_standard_error(self) -> None:
         # In a process of its own: it sets up the log of the process.
