@@ -251,6 +251,8 @@ class OurDriver(base.OurDriver, Scenarios):
     def test_10_the_others_serve(self) -> None:
         self.start_with_a_gpu_that_lacks_its_type()
         self.assertIsNone(self.provider(A40))
+        inventory = self.inventory(T4)
+        self.assertEqual(8, inventory and inventory['total'])
 
     def test_11_a_provider_per_gpu_with_its_real_capacity(self) -> None:
         self.start_with_virtual_functions()
