@@ -41,13 +41,30 @@ class NovaWithOurDriver(fixtures.Fixture):
         self.addCleanup(sys.modules.pop, 'nova.virt.vgpu', None)
         # Tests never touch the machine's own sysfs.
         self.useFixture(
-            _Attribute(driver.LibvirtVGPUDriver, 'sysfs_root', None)
+            _Attribute(
+                driver.LibvirtVGPUDriver, 'sysfs_root', property(_sysfs_root)
+            )
+        )
+        self.useFixture(
+            _Attribute(driver.LibvirtVGPUDriver, '_write_type', _write_type)
         )
         self.useFixture(
             fixtures.MockPatchObject(
                 fakelibvirt.Connection, 'listAllDevices', _list_all_devices
             )
         )
+
+
+def _sysfs_root(its_driver: typing.Any) -> str | None:
+    """The sysfs of the host that a driver is on; None in Nova's own tests."""
+    pci_info = its_driver._host.get_connection().pci_info
+    root: str | None = getattr(pci_info, 'sysfs_root', None)
+    return root
+
+
+def _write_type(its_driver: typing.Any, address: str, number: int) -> None:
+    """What writing to the host's ``current_vgpu_type`` comes to."""
+    its_driver._host.get_connection().pci_info.set_type(address, number)
 
 
 class _Attribute(fixtures.Fixture):

@@ -10,129 +10,53 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Simulated GPUs under Nova: they keep the hardware's rules as vGPUs come."""
+"""Nova on hosts whose GPUs and libvirt are simulated."""
 
-import dataclasses
 import typing
-import uuid as uuidlib
+from xml.etree import ElementTree
 
+import fixtures
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import test_vgpu
+from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 
 from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import node_devices
+from nova_vgpu.tests.functional.compute import simulated_gpus
+from nova_vgpu.tests.functional.compute import simulated_guests
+from nova_vgpu.tests.functional.compute import simulated_libvirt
+
+SimulatedGPUs = simulated_gpus.SimulatedGPUs
 
 IMAGE = '155d900f-4e14-4e4c-a73d-069cbf4541e6'
 
-
-class NoRoomError(Exception):
-    """What the kernel's ENOSPC comes to in this simulation."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Device:
-    """As much of a device as Nova's fake libvirt asks for."""
-
-    xml: str
-
-    def XMLDesc(self, flags: int = 0) -> str:
-        return self.xml
-
-
-class SimulatedGPUs:
-    """The GPUs of one compute host, in the place of Nova's fake PCI devices.
-
-    Nova's keep no rules: what they offer does not shrink as vGPUs come.
-    """
-
-    def __init__(self, *gpus: simulation.GPU) -> None:
-        self.gpus = list(gpus)
-
-    @property
-    def devices(self) -> dict[str, Device]:
-        host = simulation.SimulatedHost(tuple(self.gpus))
-        return {
-            name: Device(xml)
-            for name, xml in node_devices.list_device_xml(host).items()
-            if name.startswith('pci_')
-        }
-
-    def get_all_devices(self) -> list[str]:
-        return list(self.devices)
-
-    def get_all_mdev_capable_devices(self) -> list[str]:
-        return [
-            name
-            for name, device in self.devices.items()
-            if 'mdev_types' in device.xml
-        ]
-
-    def get_device_by_name(self, name: str) -> Device:
-        return self.devices[name]
-
-    def get_pci_address_mac_mapping(self) -> dict[str, str]:
-        return {}
-
-    def create(self, function: str, type_id: str) -> str:
-        """Create an mdev; gives its UUID."""
-        index, vf = self._find(function)
-        gpu = self.gpus[index]
-        (of_board,) = (t for t in gpu.board.types if t.id == type_id)
-        if not gpu.available(of_board, vf):
-            raise NoRoomError(f'{type_id} on {function}')
-        created = (*gpu.created, simulation.Created(type_id, vf))
-        self.gpus[index] = dataclasses.replace(gpu, created=created)
-        return str(uuidlib.uuid4())
-
-    def remove(self, function: str, type_id: str) -> None:
-        index, vf = self._find(function)
-        created = list(self.gpus[index].created)
-        created.remove(simulation.Created(type_id, vf))
-        self.gpus[index] = dataclasses.replace(
-            self.gpus[index], created=tuple(created)
-        )
-
-    def _find(self, function: str) -> tuple[int, int | None]:
-        """Which GPU a function is of, and which VF of it."""
-        for index, gpu in enumerate(self.gpus):
-            names = [a.node_device_name for a in gpu.vf_addresses]
-            if function == gpu.address.node_device_name:
-                return index, None
-            if function in names:
-                return index, names.index(function)
-        raise NoRoomError(f'no {function}')
-
-
-class Mdev(fakelibvirt.FakeMdevDevice):
-    """An mdev that can be removed again."""
-
-    def __init__(
-        self, gpus: SimulatedGPUs, connection: typing.Any, **what: str
-    ) -> None:
-        super().__init__(**what)
-        self._gpus, self._connection, self._what = gpus, connection, what
-
-    def name(self) -> str:
-        return self._what['dev_name']
-
-    def isPersistent(self) -> bool:
-        return True
-
-    def undefine(self) -> None:
-        pass
-
-    def destroy(self) -> None:
-        del self._connection.mdev_info.devices[self.name()]
-        self._gpus.remove(self._what['parent'], self._what['type_id'])
+#: Running or not.
+_ALL_GUESTS = (
+    fakelibvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
+    | fakelibvirt.VIR_CONNECT_LIST_DOMAINS_INACTIVE
+)
+_CREATE_MDEV = libvirt_driver.LibvirtDriver._create_mdev
 
 
 class SimulatedTestBase(test_vgpu.VGPUTestBase):
     """Nova with computes whose GPUs are simulated."""
 
+    def setUp(self) -> None:
+        self.simulated: dict[str, SimulatedGPUs] = {}
+        super().setUp()
+        # Nova's tests of vGPUs put a fake in its place; here libvirt is
+        # simulated well enough for the method itself.
+        self.useFixture(
+            fixtures.MockPatchObject(
+                libvirt_driver.LibvirtDriver, '_create_mdev', _CREATE_MDEV
+            )
+        )
+        self.flavor = self._create_flavor(extra_spec={'resources:VGPU': '1'})
+
     def start_host(self, name: str, *gpus: simulation.GPU) -> typing.Any:
         """Start nova-compute on a host with these GPUs."""
         self.simulated[name] = SimulatedGPUs(*gpus)
+        self.addCleanup(self.simulated[name].cleanup)
         self.start_compute(
             hostname=name,
             pci_info=self.simulated[name],
@@ -147,29 +71,34 @@ class SimulatedTestBase(test_vgpu.VGPUTestBase):
             self.simulated[name].gpus[:] = gpus
         return self.restart_compute_service(name)
 
-    def setUp(self) -> None:
-        self.simulated: dict[str, SimulatedGPUs] = {}
-        super().setUp()
-        self.flavor = self._create_flavor(extra_spec={'resources:VGPU': '1'})
+    def reboot_machine(self, name: str, autostart: bool = True) -> typing.Any:
+        """Reboot the host: nothing runs, and no vGPU is left but by libvirt.
 
-    def _create_mdev(
-        self, dev_name: str, mdev_type: str, uuid: str | None = None
-    ) -> str:
-        """Takes the place of Nova's fake, which keeps no rules."""
-        gpus = self.simulated[self._current_host]
-        created = gpus.create(dev_name, mdev_type)
-        connection = self.computes[
-            self._current_host
-        ].driver._host.get_connection()
-        name = libvirt_utils.mdev_uuid2name(created)
-        connection.mdev_info.devices[name] = Mdev(
-            gpus,
-            connection,
-            dev_name=name,
-            type_id=mdev_type,
-            parent=dev_name,
+        :param autostart: whether libvirt starts the mdevs that it is told to,
+            which depends on how the distribution packages mdevctl.
+        """
+        self.connection(name).reboot(autostart)
+        return self.restart_host(name)
+
+    def _get_connection(
+        self, *args: typing.Any, **kwargs: typing.Any
+    ) -> typing.Any:
+        """Extends Nova's, to which all of these belong."""
+        connection = super()._get_connection(*args, **kwargs)
+        if not isinstance(connection.pci_info, SimulatedGPUs):
+            return connection
+        return simulated_libvirt.SimulatedConnection(
+            'qemu:///system',
+            version=connection.fakeLibVersion,
+            hv_version=connection.fakeVersion,
+            host_info=connection.host_info,
+            pci_info=connection.pci_info,
+            hostname=connection.hostname,
         )
-        return created
+
+    def connection(self, host: str = 'host1') -> typing.Any:
+        """The host's libvirt."""
+        return self.computes[host].driver._host.get_connection()
 
     # -- what tests ask -----------------------------------------------------
 
@@ -206,3 +135,37 @@ class SimulatedTestBase(test_vgpu.VGPUTestBase):
             for uuid, owner in assigned.items()
             if owner == server['id']
         )
+
+    def vgpus_of(self, server: typing.Any, host: str = 'host1') -> list[str]:
+        """The functions that hold the server's vGPUs, of any framework.
+
+        As its guest has them; one that is not there has none.
+        """
+        connection = self.connection(host)
+        guests = [
+            guest
+            for guest in connection.listAllDomains(_ALL_GUESTS)
+            if guest.UUIDString() == server['id']
+        ]
+        return sorted(
+            function
+            for guest in guests
+            for function in functions_in(connection, guest.XMLDesc(0))
+        )
+
+
+def functions_in(connection: typing.Any, xml: str) -> list[str]:
+    """The functions that hold the vGPUs of a guest."""
+    parents = {
+        mdev.uuid: mdev.parent()
+        for mdev in connection.mdev_info.devices.values()
+    }
+    domain = ElementTree.fromstring(xml)  # noqa: S314 (simulated)
+    found = []
+    for element in domain.findall('devices/hostdev'):
+        key = simulated_guests.key_of(simulated_guests.parse_hostdev(element))
+        if element.get('type') == 'mdev':
+            found.append(parents[key])
+        elif connection.pci_info.current_type(key) is not None:
+            found.append(key)
+    return found

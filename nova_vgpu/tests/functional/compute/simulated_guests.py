@@ -1,0 +1,238 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Guests as libvirt runs them, where Nova's fake ones are simpler.
+
+Nova's fake guest starts with any device, knows no difference between what it
+runs with and what it is configured with, and gives every host device the
+alias ``hostdevN``.
+"""
+
+import typing
+from xml.etree import ElementTree
+
+from nova.tests.fixtures import libvirt as fakelibvirt
+
+from nova_vgpu import values
+
+Hostdev = dict[str, typing.Any]
+
+
+def key_of(hostdev: Hostdev) -> str:
+    """What tells a host device: an mdev's UUID or a function's name."""
+    if hostdev['type'] == 'mdev':
+        return str(hostdev['address_uuid'])
+    domain, bus, slot, function = (
+        int(hostdev[part], 16)
+        for part in ('domain', 'bus', 'slot', 'function')
+    )
+    return values.PciAddress(domain, bus, slot, function).node_device_name
+
+
+def parse_hostdev(element: ElementTree.Element) -> Hostdev:
+    address = element.find('source/address')
+    alias = element.find('alias')
+    hostdev: Hostdev = {'type': element.get('type')}
+    if address is not None:
+        hostdev |= {
+            'address_uuid': address.get('uuid'),
+            'domain': address.get('domain'),
+            'bus': address.get('bus'),
+            'slot': address.get('slot'),
+            'function': address.get('function'),
+        }
+    # libvirt's default; Nova's fake has another word there.
+    hostdev['managed'] = element.get('managed', 'no')
+    hostdev['model'] = element.get('model')
+    if alias is not None:
+        hostdev['alias'] = alias.get('name')
+    return hostdev
+
+
+def _read_hostdev(xml: str) -> Hostdev:
+    return parse_hostdev(ElementTree.fromstring(xml))  # noqa: S314 (Nova's)
+
+
+class Guest(fakelibvirt.Domain):
+    """A domain; its connection is a simulated one."""
+
+    def __init__(
+        self,
+        connection: typing.Any,
+        xml: str,
+        running: bool = False,
+        transient: bool = False,
+    ) -> None:
+        super().__init__(connection, xml, running=False, transient=transient)
+        #: What it starts with; ``hostdevs`` is what it has right now.
+        self.configured = list(self.hostdevs)
+        #: What it had when its memory was saved.
+        self._saved: list[Hostdev] | None = None
+        if running:
+            self.createWithFlags(0)
+
+    @property
+    def hostdevs(self) -> list[Hostdev]:
+        found: list[Hostdev] = self._def['devices']['hostdevs']
+        return found
+
+    @hostdevs.setter
+    def hostdevs(self, hostdevs: list[Hostdev]) -> None:
+        self._def['devices']['hostdevs'] = hostdevs
+
+    @property
+    def is_running(self) -> bool:
+        """Paused is running: its devices are in use."""
+        with self._connection.lock:
+            return self in self._connection._running_vms.values()
+
+    def _parse_definition(self, xml: str) -> dict[str, typing.Any]:
+        definition: dict[str, typing.Any] = super()._parse_definition(xml)
+        domain = ElementTree.fromstring(xml)  # noqa: S314 (Nova wrote it)
+        definition['devices']['hostdevs'] = [
+            parse_hostdev(element)
+            for element in domain.findall('devices/hostdev')
+        ]
+        return definition
+
+    def take_over(self, before: 'Guest') -> None:
+        """Be the new definition of one that had its memory saved.
+
+        libvirt keeps what was saved by the name of the domain.
+        """
+        self._saved = before._saved
+        self._has_saved_state: bool = before._has_saved_state
+
+    # -- its life -----------------------------------------------------------
+
+    def createWithFlags(self, flags: int) -> None:
+        """Refuses a device that is not there, or that another one has.
+
+        From saved memory it starts with the devices that it was saved with,
+        whatever its configuration says.
+        """
+        with self._connection.lock:
+            hostdevs = self.configured if self._saved is None else self._saved
+            for hostdev in hostdevs:
+                self._connection.require_usable(hostdev, self)
+            super().createWithFlags(flags)
+            self.hostdevs = list(hostdevs)
+            self._saved = None
+
+    def isActive(self) -> int:
+        return int(self.is_running)
+
+    def _end(self) -> None:
+        """What it was given while it ran goes, what was taken comes back."""
+        self._state = fakelibvirt.VIR_DOMAIN_SHUTOFF
+        self.hostdevs = list(self.configured)
+
+    def destroy(self) -> None:
+        with self._connection.lock:
+            super().destroy()
+            self._end()
+
+    def shutdown(self) -> None:
+        with self._connection.lock:
+            super().shutdown()
+            self._end()
+
+    def undefine(self) -> None:
+        """A running one would stay, as transient; here it ends as well.
+
+        Nova undefines none that runs. Tests do, to lose a guest altogether.
+        """
+        with self._connection.lock:
+            self._connection._mark_not_running(self)
+            super().undefine()
+            self._end()
+
+    def managedSave(self, flags: int) -> None:
+        with self._connection.lock:
+            self._saved = list(self.hostdevs)
+            super().managedSave(flags)
+            self._end()
+
+    def managedSaveRemove(self, flags: int = 0) -> None:
+        self._saved = None
+        super().managedSaveRemove(flags)
+
+    # -- its devices --------------------------------------------------------
+
+    def _is_live(self, flags: int) -> bool:
+        if flags & fakelibvirt.VIR_DOMAIN_AFFECT_LIVE and not self.is_running:
+            raise self._connection.error(
+                'domain is not running', fakelibvirt.VIR_ERR_OPERATION_INVALID
+            )
+        config = flags & fakelibvirt.VIR_DOMAIN_AFFECT_CONFIG
+        return self.is_running and (
+            bool(flags & fakelibvirt.VIR_DOMAIN_AFFECT_LIVE) or not config
+        )
+
+    def attachDeviceFlags(self, xml: str, flags: int = 0) -> None:
+        if not xml.startswith('<hostdev'):
+            super().attachDeviceFlags(xml, flags)
+            return
+        hostdev = _read_hostdev(xml)
+        with self._connection.lock:
+            live = self._is_live(flags)
+            if live:
+                self._connection.require_usable(hostdev, self)
+                self.hostdevs = [*self.hostdevs, hostdev]
+            if not live or flags & fakelibvirt.VIR_DOMAIN_AFFECT_CONFIG:
+                self.configured = [*self.configured, hostdev]
+            if not self.is_running:
+                self.hostdevs = list(self.configured)
+
+    def detachDeviceFlags(self, xml: str, flags: int = 0) -> None:
+        """From the running guest alone, unless its configuration is meant."""
+        if not xml.startswith('<hostdev'):
+            super().detachDeviceFlags(xml, flags)
+            return
+        key = key_of(_read_hostdev(xml))
+        with self._connection.lock:
+            live = self._is_live(flags)
+            if live:
+                self.hostdevs = self._without(self.hostdevs, key)
+            if not live or flags & fakelibvirt.VIR_DOMAIN_AFFECT_CONFIG:
+                self.configured = self._without(self.configured, key)
+            if not self.is_running:
+                self.hostdevs = list(self.configured)
+
+    def _without(self, hostdevs: list[Hostdev], key: str) -> list[Hostdev]:
+        left = [hostdev for hostdev in hostdevs if key_of(hostdev) != key]
+        if len(left) == len(hostdevs):
+            raise self._connection.error(
+                f'device not found: no host device {key}',
+                fakelibvirt.VIR_ERR_DEVICE_MISSING,
+            )
+        return left
+
+    def XMLDesc(self, flags: int) -> str:
+        with self._connection.lock:
+            now = self.hostdevs
+            if flags & fakelibvirt.VIR_DOMAIN_XML_INACTIVE:
+                self.hostdevs = self.configured
+            try:
+                xml: str = super().XMLDesc(flags)
+                shown = self.hostdevs
+            finally:
+                self.hostdevs = now
+        for index, hostdev in enumerate(shown):
+            alias = hostdev.get('alias') or ''
+            # libvirt keeps a user's alias and makes up the others.
+            if alias.startswith('ua-'):
+                xml = xml.replace(
+                    f"<alias name='hostdev{index}'/>",
+                    f"<alias name='{alias}'/>",
+                )
+        return xml
