@@ -18,6 +18,7 @@ there tells that it is taken; a claim does, and ends with the operation that
 made it, whether that succeeded or not.
 """
 
+import builtins
 from collections.abc import Iterable
 from collections.abc import Iterator
 import contextlib
@@ -33,22 +34,27 @@ class Claims:
         self._own = threading.local()
 
     @contextlib.contextmanager
-    def during_operation(self) -> Iterator[None]:
+    def during_operation(self) -> Iterator[builtins.list[str]]:
         """Hold what this thread claims until the block ends.
 
         A block within another one (a hard reboot within a resume) is part of
         that.
+
+        :returns: a list that has the names of the claims that ended with the
+            block, after it.
         """
+        ended: builtins.list[str] = []
         if getattr(self._own, 'claimed', None) is not None:
-            yield
+            yield ended
             return
         self._own.claimed = []
         try:
-            yield
+            yield ended
         finally:
             claimed, self._own.claimed = self._own.claimed, None
             with self._lock:
                 self._claimed.difference_update(claimed)
+            ended.extend(claimed)
 
     def add(self, names: Iterable[str]) -> None:
         """Claim vGPUs for the operation that this thread is in.

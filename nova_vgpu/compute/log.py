@@ -10,9 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The problems of a plan, in nova-compute's log, each once.
+"""What is wrong, in nova-compute's log, each once.
 
-The plan is made anew every minute; what is still wrong then was said before.
+The plan is made anew every minute, and what failed is tried again; what is
+still wrong then was said before.
 """
 
 from collections.abc import Iterable
@@ -43,3 +44,19 @@ class ProblemLog:
         for problem in sorted(self._said - now, key=str):
             LOG.info('No longer so: %s [%s]', problem.message, problem.code)
         self._said = now
+
+
+class FailureLog:
+    """What failed, and will be tried again."""
+
+    def __init__(self) -> None:
+        self._said: dict[str, str] = {}
+
+    def say(self, what: str, error: Exception) -> None:
+        if self._said.get(what) != str(error):
+            LOG.warning('%s; will try again: %s', what, error)
+        self._said[what] = str(error)
+
+    def forget(self, what: str) -> None:
+        """It worked now."""
+        self._said.pop(what, None)

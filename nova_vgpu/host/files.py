@@ -12,7 +12,7 @@
 
 """A tree of small text files, read with suspicion.
 
-Every path of sysfs that the project reads goes through :class:`Files`, so that
+Every path of sysfs that the project uses goes through :class:`Files`, so that
 the tree can be anywhere (tests, a simulated host) and so that whatever a file
 holds, or fails to hold, ends in one exception that says which file it was.
 """
@@ -37,7 +37,7 @@ class Unreadable(Exception):
 
 
 class Files:
-    """Read access below one root directory."""
+    """The files below one root directory."""
 
     def __init__(self, root: str, most_bytes: int = _MOST_BYTES) -> None:
         self.root = root
@@ -65,6 +65,21 @@ class Files:
         if '\0' in text:
             raise Unreadable(path, 'holds bytes that are no text')
         return text.strip()
+
+    def write(self, text: str, *parts: str) -> None:
+        """Write to a file that is there, in one go, as the kernel wants it.
+
+        :raises OSError: the kernel's answer.
+        :raises Unreadable: if a part of the path is more than a name.
+        """
+        path = self.path(*parts)
+        # Not through a link: what is written is the file that was named.
+        flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(path, flags)
+        try:
+            os.write(descriptor, text.encode())
+        finally:
+            os.close(descriptor)
 
     def list(self, *parts: str) -> tuple[str, ...]:
         """The names in a directory, sorted.

@@ -79,6 +79,14 @@ class Plan:
     left_alone: tuple[LeftAlone, ...] = ()
     problems: tuple[problem.Problem, ...] = ()
 
+    @property
+    def gpus(self) -> tuple[gpu.PhysicalGPU, ...]:
+        """All GPUs of the host, also those that are left alone."""
+        return (
+            *(assigned.gpu for assigned in self.assignments),
+            *(left.gpu for left in self.left_alone),
+        )
+
     def problems_of(
         self, *severities: problem.Severity
     ) -> tuple[problem.Problem, ...]:

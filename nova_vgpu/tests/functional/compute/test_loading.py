@@ -12,6 +12,7 @@
 
 """How nova-compute comes to this driver."""
 
+from collections.abc import Iterator
 import importlib
 import inspect
 import pathlib
@@ -21,10 +22,14 @@ import typing
 import zipfile
 
 import fixtures
+import nova.privsep
 from nova.virt.libvirt import driver as libvirt_driver
 import testtools
+from testtools import matchers
 
 from nova_vgpu.compute import driver
+from nova_vgpu.compute import privileged
+from nova_vgpu.host import vendor_vfio
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 
@@ -46,42 +51,70 @@ SIGNATURES = {
         'context, instance, network_info, share_info, block_device_info, '
         'accel_info'
     ),
+    'suspend': 'context, instance',
+    '_assert_source_can_live_migrate_mdevs': 'instance, dest_check_data',
     '_create_mdev': 'dev_name, mdev_type, uuid',
+    '_detach_mediated_devices': 'guest',
+    '_get_mdev_types_from_uuids': 'mdev_uuids',
+    '_get_mdevs_from_guest_config': 'xml',
+    '_guest_add_mdevs': 'guest, chosen_mdevs',
+    '_start_inactive_mediated_devices': '',
+    '_undefine_domain': 'instance, keep_vtpm, keep_nvram',
     '_get_all_assigned_mediated_devices': 'instance',
-    '_get_mediated_devices': 'types',
     '_get_mediated_device_information': 'devname',
     '_get_vgpu_type_per_pgpu': 'device_address',
     '_is_reshape_needed_vgpu_on_root': 'provider_tree, nodename',
     '_reshape_gpu_resources': 'allocations, root_node, pgpu_rps',
     '_vgpu_allocations': 'allocations',
 }
-#: Overridden with whatever arguments Nova has for them.
-WITH_ANY = {'finish_migration', 'check_source_migrate_data_at_dest'}
+#: Overridden with whatever arguments Nova has for them, after these.
+BEGINNINGS = {
+    'finish_migration': '',
+    'check_source_migrate_data_at_dest': 'ctxt, instance, migrate_data',
+    'finish_revert_migration': 'context, instance',
+    'resume': 'context, instance',
+    'rollback_live_migration_at_destination': '',
+}
+
+
+def _arguments(name: str) -> str:
+    """Those of Nova's method."""
+    method = inspect.unwrap(getattr(libvirt_driver.LibvirtDriver, name))
+    parameters = inspect.signature(method).parameters
+    return ', '.join(name for name in parameters if name != 'self')
+
+
+def _overrides() -> Iterator[tuple[str, typing.Any]]:
+    novas = vars(libvirt_driver.LibvirtDriver)
+    for owner in driver.LibvirtVGPUDriver.__mro__:
+        if owner is libvirt_driver.LibvirtDriver:
+            return
+        for name, method in vars(owner).items():
+            if name in novas and not name.startswith('__'):
+                yield name, method
 
 
 class LoadingTest(testtools.TestCase):
     def test_novas_methods_are_as_expected(self) -> None:
         for name, expected in SIGNATURES.items():
-            method = inspect.unwrap(
-                getattr(libvirt_driver.LibvirtDriver, name)
+            self.assertEqual(expected, _arguments(name), name)
+        for name, expected in BEGINNINGS.items():
+            self.assertThat(
+                _arguments(name), matchers.StartsWith(expected), name
             )
-            found = [
-                parameter
-                for parameter in inspect.signature(method).parameters
-                if parameter != 'self'
-            ]
-            self.assertEqual(expected, ', '.join(found), name)
 
     def test_every_override_is_among_them(self) -> None:
-        novas = vars(libvirt_driver.LibvirtDriver)
-        ours = {
-            name
-            for name in vars(driver.LibvirtVGPUDriver)
-            if name in novas and not name.startswith('__')
-        }
-        self.assertEqual(set(), ours - set(SIGNATURES) - WITH_ANY)
-        for name in WITH_ANY:
-            self.assertIn(name, novas)
+        overrides = dict(_overrides())
+        self.assertIn('spawn', overrides)
+        self.assertEqual(
+            set(), set(overrides) - set(SIGNATURES) - set(BEGINNINGS)
+        )
+
+    def test_every_override_says_what_it_is_to_novas(self) -> None:
+        for name, method in _overrides():
+            self.assertRegex(
+                method.__doc__ or '', "(Extends|Replaces) Nova's", name
+            )
 
     def test_the_start_command_makes_it_importable(self) -> None:
         code = (
@@ -114,6 +147,12 @@ class LoadingTest(testtools.TestCase):
         self.assertIn('nova/virt/vgpu/__init__.py', names)
         self.assertNotIn('nova/__init__.py', names)
         self.assertNotIn('nova/virt/__init__.py', names)
+
+    def test_what_needs_privileges_goes_to_novas_helper(self) -> None:
+        """It refuses what was not made for it; see also its unit tests."""
+        context = nova.privsep.sys_admin_pctxt
+        self.assertTrue(context.is_entrypoint(privileged.write_type))
+        self.assertFalse(context.is_entrypoint(vendor_vfio.write_type))
 
     def test_the_commands_exist(self) -> None:
         start: typing.Any = importlib.import_module('nova_vgpu.compute.start')

@@ -1,0 +1,307 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The vGPUs of the host: whose they are, how they are made and taken back.
+
+A vGPU goes by its name, which is the UUID of an mdev or, in the
+vendor-specific VFIO framework, the node device name of its virtual function.
+Nova hands those names around without looking into them.
+"""
+
+from collections.abc import Container
+from collections.abc import Iterable
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import typing
+
+from nova import exception as nova_exception
+from nova import utils as nova_utils
+from nova.virt.libvirt import driver as libvirt_driver
+from nova.virt.libvirt import utils as libvirt_utils
+from oslo_log import log as logging
+
+from nova_vgpu import values
+from nova_vgpu.compute import claims
+from nova_vgpu.compute import guests
+from nova_vgpu.compute import log
+from nova_vgpu.compute import planning
+from nova_vgpu.compute import privileged
+from nova_vgpu.decisions import upkeep
+from nova_vgpu.host import vendor_vfio
+
+LOG = logging.getLogger(__name__)
+
+#: vGPU managers crash when vGPUs are created side by side, also by processes
+#: other than this one.
+_CREATION_LOCK = 'nova-vgpu-creation'
+_ALLOCATION_LOCK = 'nova-vgpu-allocation'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Held:
+    """What is not free.
+
+    ``taken`` names vGPUs, and functions that are to stay free for theirs;
+    ``functions`` those functions that guests have as vGPUs, with the names of
+    their types.
+    """
+
+    taken: frozenset[str]
+    functions: dict[str, str | None]
+
+
+class Allocation(planning.Planning):
+    """Chooses, makes and takes back vGPUs."""
+
+    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+        self._claims = claims.Claims()
+        self._failures = log.FailureLog()
+        super().__init__(*args, **kwargs)
+
+    # -- whose they are -----------------------------------------------------
+
+    def _get_all_assigned_mediated_devices(
+        self, instance: typing.Any = None
+    ) -> dict[str, str]:
+        """Replaces Nova's, which knows of mdevs alone.
+
+        Beside what guests have, it is what Nova noted for guests that are
+        migrating to this host.
+        """
+        assigned = {
+            name: owner
+            for owner, names in self._list_noted()
+            if instance is None or instance.uuid == owner
+            for name in names
+        }
+        for owner, config in self._read_guests(instance):
+            functions = (name for name, _ in guests.list_functions(config))
+            for name in (*guests.list_mdevs(config), *functions):
+                assigned[name] = owner
+        return assigned
+
+    def _list_noted(self) -> list[tuple[str, list[str]]]:
+        # A copy: other threads add to it.
+        return list(dict(self.instance_claimed_mdevs).items())
+
+    def _read_guests(
+        self, instance: typing.Any = None
+    ) -> Iterator[tuple[str, guests.GuestConfig]]:
+        """The configuration of one guest, or of all, running or not."""
+        libvirt = libvirt_driver.libvirt
+        if instance is None:
+            found = self._host.list_guests(only_running=False)
+        else:
+            try:
+                found = [self._host.get_guest(instance)]
+            except nova_exception.InstanceNotFound:
+                return
+        for guest in found:
+            try:
+                config = guest.get_config()
+            except libvirt.libvirtError as error:
+                # Deleted since it was listed.
+                if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+                    continue
+                raise
+            yield guest.uuid, config
+
+    def _read_held(self) -> Held:
+        taken = set(self._claims.list())
+        taken.update(name for _, names in self._list_noted() for name in names)
+        functions: dict[str, str | None] = {}
+        for _, config in self._read_guests():
+            taken.update(guests.list_mdevs(config))
+            taken.update(guests.list_pci(config))
+            functions.update(guests.list_functions(config))
+        # A function keeps the place of an mdev that is to start there.
+        for device in self._list_inactive_mdevs():
+            taken.add(device.parent())
+        return Held(frozenset(taken), functions)
+
+    # -- choosing and making ------------------------------------------------
+
+    @contextlib.contextmanager
+    def _operation(self) -> Iterator[None]:
+        """Hold what is chosen until its guest is defined; else free it."""
+        done, ended = False, list[str]()
+        try:
+            with self._claims.during_operation() as ended:
+                yield
+            done = True
+        finally:
+            if ended and not done:
+                self._keep_up(ended)
+
+    def _allocate_mdevs(self, allocations: typing.Any) -> typing.Any:
+        """Extends Nova's, whose lock ends before the guest is defined.
+
+        What was chosen is claimed until the operation ends, so that no other
+        one chooses it.
+        """
+        # Not Nova's lock, which is taken within and cannot be taken twice.
+        with self._operation(), _allocation_lock():
+            chosen = super()._allocate_mdevs(allocations)
+            self._claims.add(chosen)
+            return chosen
+
+    def _get_existing_mdevs_not_assigned(
+        self, parent: str | None, requested_types: typing.Any = None
+    ) -> set[str]:
+        """Replaces Nova's, which takes the GPU for the parent of its mdevs."""
+        taken = self._read_held().taken
+        return {
+            name
+            for assigned in self._make_plan().assignments
+            if parent in (None, assigned.gpu.name)
+            for name in upkeep.list_idle(assigned, taken)
+        }
+
+    def _create_new_mediated_device(
+        self, parent: str | None, uuid: str | None = None
+    ) -> str | None:
+        """Replaces Nova's, which creates on the GPU and not on its VFs."""
+        with _creation_lock():
+            taken = self._read_held().taken
+            for assigned in self._make_plan().assignments:
+                if parent not in (None, assigned.gpu.name):
+                    continue
+                function = upkeep.find_room(assigned, taken)
+                if function is not None:
+                    return self._create_vgpu(assigned, function, uuid)
+        LOG.error('No GPU has room for one more vGPU on %s.', parent or 'any')
+        return None
+
+    def _create_vgpu(
+        self, assigned: values.Assignment, function: str, uuid: str | None
+    ) -> str:
+        assert assigned.type is not None  # noqa: S101
+        gpu, vgpu_type = assigned.gpu, assigned.type
+        if gpu.framework is values.Framework.VENDOR_VFIO:
+            (vf,) = (vf for vf in gpu.vfs if vf.name == function)
+            created = function
+            try:
+                self._set_type(vf, vgpu_type)
+            except OSError as error:
+                raise nova_exception.ComputeResourcesUnavailable(
+                    reason=f'virtual function {vf.address} of GPU {gpu} does '
+                    f'not become a vGPU of {vgpu_type}: {error.strerror}'
+                ) from error
+        else:
+            type_id = self._get_vgpu_type_per_pgpu(function)
+            created = self._create_mdev(function, type_id, uuid)
+        LOG.info(
+            'Created vGPU %s of %s on %s of GPU %s.',
+            created,
+            vgpu_type,
+            function,
+            gpu,
+        )
+        return created
+
+    def _set_type(
+        self, vf: values.VirtualFunction, vgpu_type: values.VGPUType | None
+    ) -> None:
+        number = vendor_vfio.number_of(vgpu_type) if vgpu_type else 0
+        self._write_type(str(vf.address), number)
+
+    def _write_type(self, address: str, number: int) -> None:
+        privileged.write_type(address, number)
+
+    # -- upkeep -------------------------------------------------------------
+
+    def _keep_up(self, released: Container[str] = ()) -> values.Plan:
+        """Bring the vGPUs of the host in line with its guests.
+
+        :param released: functions that a guest just gave back.
+        :returns: the plan for the host as it is then.
+        """
+        plan = self._make_plan()
+        if not upkeep.is_concerned(plan):
+            return plan
+        with _allocation_lock(), _creation_lock():
+            # Once more, because what was in the way hid what is possible.
+            for _ in range(2):
+                plan, held = self._make_plan(), self._read_held()
+                steps = list(
+                    upkeep.plan_upkeep(
+                        plan, held.taken, held.functions, released
+                    )
+                )
+                if not steps:
+                    return plan
+                for step in steps:
+                    self._carry_out(step)
+            return self._make_plan()
+
+    def _carry_out(self, step: upkeep.Step) -> None:
+        """One step; one that fails is tried again with the next upkeep."""
+        try:
+            match step:
+                case upkeep.SetType(vf, vgpu_type):
+                    self._set_type(vf, vgpu_type)
+                case upkeep.ClearType(vf):
+                    self._set_type(vf, None)
+                case upkeep.RemoveMdev(uuid):
+                    self._remove_mdev(uuid)
+        except (OSError, libvirt_driver.libvirt.libvirtError) as error:
+            self._failures.say(f'Could not {step}', error)
+        else:
+            LOG.info('Had to %s, and did.', step)
+            self._failures.forget(f'Could not {step}')
+
+    def _remove_mdev(self, uuid: str) -> None:
+        """Destroy an mdev and forget its definition.
+
+        By libvirt, which refuses for one that is in use; the kernel's own way
+        would wait for its guest to end.
+        """
+        name = self._get_mediated_device_information(
+            libvirt_utils.mdev_uuid2name(uuid)
+        )['dev_id']
+        device = self._host.device_lookup_by_name(name)
+        if device.isPersistent():
+            device.undefine()
+        device.destroy()
+
+    def _start_inactive_mediated_devices(self) -> None:
+        """Replaces Nova's, where one that does not start stops the service.
+
+        Its GPU may not be ready yet; it is tried again later.
+        """
+        for device in self._list_inactive_mdevs():
+            name = device.name()
+            try:
+                self._host.device_start(device)
+            except libvirt_driver.libvirt.libvirtError as error:
+                self._failures.say(f'Could not start {name}', error)
+            else:
+                LOG.info('Started vGPU %s, which was only defined.', name)
+                self._failures.forget(f'Could not start {name}')
+
+    def _list_inactive_mdevs(self) -> Iterable[typing.Any]:
+        libvirt = libvirt_driver.libvirt
+        found: Iterable[typing.Any] = self._host.list_all_devices(
+            libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV
+            | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE
+        )
+        return found
+
+
+def _creation_lock() -> typing.Any:
+    return nova_utils.lockutils.lock(_CREATION_LOCK, external=True)
+
+
+def _allocation_lock() -> typing.Any:
+    return nova_utils.lockutils.lock(_ALLOCATION_LOCK)

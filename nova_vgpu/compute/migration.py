@@ -1,0 +1,119 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Guests with vGPUs that migrate while they run.
+
+Nova knows how for mdevs, and for PCI devices that can; a virtual function that
+is a vGPU is checked like the former and moved like the latter.
+"""
+
+import typing
+
+from nova import exception as nova_exception
+from nova.virt.libvirt import driver as libvirt_driver
+from nova.virt.libvirt import utils as libvirt_utils
+
+from nova_vgpu.compute import guests
+from nova_vgpu.compute import operations
+from nova_vgpu.compute import planning
+
+
+class Migration(operations.Operations):
+    """Live migration, at its source and at its destination."""
+
+    def _assert_source_can_live_migrate_mdevs(
+        self, instance: typing.Any, dest_check_data: typing.Any
+    ) -> None:
+        """Extends Nova's, which asks for what mdevs need."""
+        super()._assert_source_can_live_migrate_mdevs(
+            instance, dest_check_data
+        )
+        held = self._get_all_assigned_mediated_devices(instance)
+        if any(map(guests.is_function, held)):
+            self._require_function_migration(instance)
+
+    def _require_function_migration(self, instance: typing.Any) -> None:
+        """Nova's own requirement for virtual functions that can migrate.
+
+        :raises MigrationPreCheckError: if this host does not meet it.
+        """
+        needed = (
+            libvirt_driver.MIN_VFIO_PCI_VARIANT_LIBVIRT_VERSION,
+            libvirt_driver.MIN_VFIO_PCI_VARIANT_QEMU_VERSION,
+        )
+        if not self._host.has_min_version(*needed):
+            libvirt, qemu = map(libvirt_utils.version_to_string, needed)
+            raise nova_exception.MigrationPreCheckError(
+                reason=f'Unable to migrate {instance.uuid}: its vGPU is a '
+                f'virtual function, and {self._host.get_hostname()} lacks '
+                f'libvirt {libvirt} or QEMU {qemu}, which that needs'
+            )
+
+    def _get_mdev_types_from_uuids(
+        self, mdev_uuids: typing.Any
+    ) -> dict[str, str]:
+        """Extends Nova's, which knows the types of mdevs alone."""
+        types: dict[str, str] = super()._get_mdev_types_from_uuids(mdev_uuids)
+        for name, vf in guests.list_gpu_functions(self._make_plan()).items():
+            if name in mdev_uuids:
+                for vgpu in vf.vgpus:
+                    types[name] = planning.FUNCTION_PREFIX + vgpu.type_id
+        return types
+
+    def check_source_migrate_data_at_dest(
+        self,
+        ctxt: typing.Any,
+        instance: typing.Any,
+        migrate_data: typing.Any,
+        *args: typing.Any,
+        **kwargs: typing.Any,
+    ) -> typing.Any:
+        """Extends Nova's: claims hold until Nova noted its own.
+
+        Nova has a place for PCI devices that change their address; virtual
+        functions go there.
+        """
+        data = migrate_data
+        asked = data.source_mdev_types if 'source_mdev_types' in data else {}
+        if any(map(guests.is_function, asked)):
+            self._require_function_migration(instance)
+        with self._operation():
+            data = super().check_source_migrate_data_at_dest(
+                ctxt, instance, data, *args, **kwargs
+            )
+        targets = data.target_mdevs if asked else {}
+        moved = {
+            old: new for old, new in targets.items() if guests.is_function(old)
+        }
+        if moved:
+            data.target_mdevs = {
+                old: new for old, new in targets.items() if old not in moved
+            }
+            data.pci_dev_map_src_dst = {
+                **data.pci_dev_map_src_dst,
+                **{_address(old): _address(new) for old, new in moved.items()},
+            }
+        return data
+
+    def rollback_live_migration_at_destination(
+        self, *args: typing.Any, **kwargs: typing.Any
+    ) -> None:
+        """Extends Nova's: what was to be its vGPU is free again."""
+        super().rollback_live_migration_at_destination(*args, **kwargs)
+        self._keep_up()
+
+
+def _address(function: str) -> str:
+    """The PCI address of a function, perhaps of another host, by its name."""
+    domain, bus, slot, number = function.removeprefix('pci_').split('_')
+    return f'{domain}:{bus}:{slot}.{number}'

@@ -1,0 +1,152 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The plan of this project where Nova's driver has its own tables.
+
+::
+
+    planning -> allocation -> recovery -> operations -> migration -> driver
+
+Each of these modules adds to the class of the one before it: first what is to
+be, then the vGPUs of the host, then what servers go through, and at last what
+Placement is told. Each override says which of Nova's methods it replaces or
+extends, and why. Everything that is decided is decided by
+:mod:`nova_vgpu.decisions`; here it is put into the shapes that Nova wants.
+"""
+
+import collections
+from collections.abc import Mapping
+import typing
+
+import nova.conf
+from nova.virt.libvirt import driver as libvirt_driver
+
+from nova_vgpu import values
+from nova_vgpu.compute import log
+from nova_vgpu.conf import devices
+from nova_vgpu.decisions import mapper
+from nova_vgpu.decisions import resolution
+from nova_vgpu.host import libvirt_nodes
+from nova_vgpu.host import sysfs
+from nova_vgpu.host import type_names
+
+CONF = nova.conf.CONF
+
+#: In front of the type of a vGPU that is a virtual function, where Nova
+#: compares types before a live migration: one of the same type that is an
+#: mdev cannot take its place.
+FUNCTION_PREFIX = 'vfio:'
+
+
+# Nova has no type hints that mypy could follow.
+class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
+    """What is declared, and what it means on this host."""
+
+    #: Where sysfs is; None to go by libvirt alone.
+    sysfs_root: str | None = sysfs.DEFAULT_ROOT
+    #: Nova's; None until the providers are first updated.
+    provider_tree: typing.Any
+
+    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+        self._problem_log = log.ProblemLog()
+        self._declaration = values.Declaration()
+        self._declaration_problems: tuple[values.Problem, ...] = ()
+        # The functions of each GPU that may hold its vGPUs, by its name.
+        self._functions: dict[str, frozenset[str]] = {}
+        self._type_names: Mapping[str, str] = {}
+        self._validated = False
+        super().__init__(*args, **kwargs)
+
+    def _get_supported_vgpu_types(self) -> list[str]:
+        """Replaces Nova's, which knows types by id only and reads no names.
+
+        Called by ``LibvirtDriver.__init__``, when libvirt is not connected
+        yet; the ids follow with the first plan.
+        """
+        self._declaration, self._declaration_problems = (
+            devices.read_declaration(CONF)
+        )
+        self.mdev_classes = {
+            declared.resource_class for declared in self._declaration.types
+        }
+        return [declared.name for declared in self._declaration.types]
+
+    def _make_plan(self) -> values.Plan:
+        """The plan for the host as it is now.
+
+        :raises InvalidLibvirtGPUConfig: the first time, if the operator has to
+            correct something. Later the same can only come from hardware that
+            went away, which does not take the node down.
+        """
+        host = libvirt_nodes.read_host(
+            self._host.get_connection(), self.sysfs_root
+        )
+        if self.sysfs_root == sysfs.DEFAULT_ROOT:
+            host = type_names.complete(host, type_names.DEFAULT_PATH)
+        plan = mapper.make_plan(
+            self._declaration, host, self._declaration_problems
+        )
+        if not self._validated:
+            mapper.require_valid(plan)
+            self._validated = True
+        self._problem_log.say(plan.problems)
+        self._type_names = resolution.list_type_names(host)
+        self._fill_tables(plan)
+        return plan
+
+    def _fill_tables(self, plan: values.Plan) -> None:
+        """Let Nova's own methods find the plan where they look."""
+        types: dict[str, str] = {}
+        classes: dict[str, str] = collections.defaultdict(lambda: 'VGPU')
+        functions: dict[str, frozenset[str]] = {}
+        supported: set[str] = set()
+        for assigned in plan.assignments:
+            gpu = assigned.gpu
+            functions[gpu.name] = assigned.functions
+            for name, address in _addresses(gpu):
+                classes[address] = assigned.declared.resource_class
+                if assigned.type and name in assigned.functions:
+                    types[address] = assigned.type.id
+            if assigned.type:
+                supported.add(_label(gpu, assigned.type))
+        self.pgpu_type_mapping = types
+        self.mdev_class_mapping = classes
+        self._functions = functions
+        self.virtual_mdevs = {
+            a.gpu.name for a in plan.assignments if a.gpu.address is None
+        }
+        self.supported_vgpu_types = sorted(supported) or [
+            declared.name for declared in self._declaration.types
+        ]
+
+    def _gpu_of(self, function: str) -> str:
+        """The GPU of a function; one that no GPU has is its own."""
+        for gpu, functions in self._functions.items():
+            if function in functions:
+                return gpu
+        return function
+
+
+def _addresses(gpu: values.PhysicalGPU) -> list[tuple[str, str]]:
+    """Name and address, as Nova writes it, of a GPU and its functions."""
+    return [
+        (gpu.name, str(gpu)),
+        *((vf.name, str(vf.address)) for vf in gpu.vfs),
+    ]
+
+
+def _label(gpu: values.PhysicalGPU, vgpu_type: values.VGPUType) -> str:
+    """What a type is called where Nova compares types."""
+    if gpu.framework is values.Framework.VENDOR_VFIO:
+        return FUNCTION_PREFIX + vgpu_type.id
+    return vgpu_type.id

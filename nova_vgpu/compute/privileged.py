@@ -1,0 +1,30 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""What nova-compute may not do itself: it runs as a user without privileges.
+
+Nova's own privileged helper does it. That is allowed to start on every host
+that runs Nova, so nothing has to be added to the host's rules; and all that
+can be asked of it here is to write a number to one kind of file.
+"""
+
+import nova.privsep
+
+from nova_vgpu.host import sysfs
+from nova_vgpu.host import vendor_vfio
+
+
+@nova.privsep.sys_admin_pctxt.entrypoint  # type: ignore[untyped-decorator]
+def write_type(address: str, number: int) -> None:
+    """Set the type of a virtual function, or take it back with 0."""
+    vendor_vfio.write_type(sysfs.DEFAULT_ROOT, address, number)

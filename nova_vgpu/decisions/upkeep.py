@@ -1,0 +1,181 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Which vGPU a server gets of a GPU, and what to do with those of nobody.
+
+A vGPU goes by its name: the UUID of an mdev, or, in the vendor-specific VFIO
+framework, the node device name of its virtual function. What is taken is known
+by the same names. There it is a function's name whether or not its type is set
+at the moment: a server that is shut off keeps its function over a reboot of
+the host, which clears the type.
+"""
+
+from collections.abc import Container
+from collections.abc import Iterator
+from collections.abc import Mapping
+import dataclasses
+
+from nova_vgpu import values
+from nova_vgpu.decisions import resolution
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SetType:
+    """Make a vGPU of a virtual function that a guest has."""
+
+    function: values.VirtualFunction
+    type: values.VGPUType
+
+    def __str__(self) -> str:
+        return f'set virtual function {self.function.address} to {self.type}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ClearType:
+    """Take back the type of a virtual function that nobody has."""
+
+    function: values.VirtualFunction
+
+    def __str__(self) -> str:
+        return f'clear the type of virtual function {self.function.address}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RemoveMdev:
+    """Remove an mdev that nobody has and that is in the way."""
+
+    uuid: str
+
+    def __str__(self) -> str:
+        return f'remove mdev {self.uuid}'
+
+
+Step = SetType | ClearType | RemoveMdev
+
+
+def list_idle(
+    assigned: values.Assignment, taken: Container[str]
+) -> tuple[str, ...]:
+    """vGPUs of the GPU's type that are there and that nobody has."""
+    return tuple(
+        vgpu.name
+        for vgpu in assigned.gpu.all_vgpus
+        if assigned.type is not None
+        and vgpu.type_id == assigned.type.id
+        and vgpu.function in assigned.functions
+        and vgpu.name not in taken
+    )
+
+
+def find_room(
+    assigned: values.Assignment, taken: Container[str]
+) -> str | None:
+    """A function of the GPU that takes one more vGPU of its type.
+
+    :param taken: names of vGPUs, and of functions, that somebody has.
+    """
+    gpu, counted = assigned.gpu, assigned.capacity
+    if assigned.type is None or counted is None:
+        return None
+    if counted.total <= counted.existing:
+        return None
+    for offer in gpu.offers:
+        if offer.type.id == assigned.type.id and offer.available:
+            return gpu.name
+    for vf in gpu.vfs:
+        name = vf.name
+        if vf.vgpus or name in taken or name not in assigned.functions:
+            continue
+        for offer in vf.offers:
+            if offer.type.id == assigned.type.id and offer.available:
+                return name
+    return None
+
+
+def is_concerned(plan: values.Plan) -> bool:
+    """Whether there can be anything to do, whoever has what."""
+    return any(vf.vendor_vfio for gpu in plan.gpus for vf in gpu.vfs) or any(
+        not assigned.serves and assigned.gpu.all_vgpus
+        for assigned in plan.assignments
+    )
+
+
+def plan_upkeep(
+    plan: values.Plan,
+    taken: Container[str],
+    guests: Mapping[str, str | None],
+    released: Container[str] = (),
+) -> Iterator[Step]:
+    """What brings the vGPUs of the host back in line with its guests.
+
+    :param taken: names of vGPUs, and of functions, that somebody has.
+    :param guests: functions that guests have as vGPUs, each with the name of
+        its type, if that is known.
+    :param released: functions that a guest just gave back.
+    """
+    assigned = {a.gpu.name: a for a in plan.assignments}
+    for assignment in plan.assignments:
+        yield from _make_way(assignment, taken)
+    for gpu in plan.gpus:
+        ours = gpu.name in assigned
+        for vf in gpu.vfs:
+            name = vf.name
+            theirs = name in taken or not (ours or name in released)
+            if vf.vendor_vfio and vf.vgpus and not theirs:
+                yield ClearType(vf)
+        yield from _restore(gpu, assigned.get(gpu.name), guests)
+
+
+def _restore(
+    gpu: values.PhysicalGPU,
+    assigned: values.Assignment | None,
+    guests: Mapping[str, str | None],
+) -> Iterator[Step]:
+    """Types that guests' functions lost, with a reboot of the host."""
+    for vf in gpu.vfs:
+        if not vf.vendor_vfio or vf.vgpus or vf.name not in guests:
+            continue
+        vgpu_type = _find_type(guests[vf.name], gpu, assigned)
+        if vgpu_type is not None:
+            yield SetType(vf, vgpu_type)
+
+
+def _find_type(
+    name: str | None,
+    gpu: values.PhysicalGPU,
+    assigned: values.Assignment | None,
+) -> values.VGPUType | None:
+    """The type that a guest was given, as the GPU knows it now.
+
+    What the GPU serves to others now may be another one. A guest of which it
+    is not known gets that.
+    """
+    if name is None:
+        return assigned.type if assigned else None
+    matches = resolution.find_matches(name, gpu.types)
+    return matches[0] if len(matches) == 1 else None
+
+
+def _make_way(
+    assigned: values.Assignment, taken: Container[str]
+) -> Iterator[Step]:
+    """Idle mdevs of another type, where they keep a GPU from serving."""
+    if assigned.type is None or assigned.serves:
+        return
+    for vgpu in assigned.gpu.all_vgpus:
+        if (
+            vgpu.uuid is not None
+            and vgpu.uuid not in taken
+            and vgpu.type_id != assigned.type.id
+        ):
+            yield RemoveMdev(vgpu.uuid)

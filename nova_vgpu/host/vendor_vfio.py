@@ -1,0 +1,60 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Setting the type of a virtual function: vendor-specific VFIO.
+
+::
+
+    /sys/bus/pci/devices/<VF>/nvidia/current_vgpu_type
+
+A number makes the function a vGPU of that type, 0 takes it back. Whether that
+is wanted is decided elsewhere; here it is done, and seen to have happened.
+"""
+
+import errno
+
+from nova_vgpu import values
+from nova_vgpu.host import files
+from nova_vgpu.host import functions
+
+_PREFIX = 'nvidia-'
+_MOST = 999_999_999  # as many digits as the reader takes
+
+
+def number_of(vgpu_type: values.VGPUType) -> int:
+    """The number that the driver knows a type by."""
+    return int(vgpu_type.id.removeprefix(_PREFIX))
+
+
+def write_type(root: str, address: str, number: int) -> None:
+    """Set the type of a virtual function, or take it back with 0.
+
+    This is run with privileges: it trusts neither of its arguments.
+
+    :raises ValueError: if the address or the number is none.
+    :raises OSError: if the kernel refuses, or does not do it.
+    """
+    function = values.PciAddress.parse(address)
+    if type(number) is not int or not 0 <= number <= _MOST:
+        raise ValueError(f'{number!r} is not the number of a vGPU type')
+    tree = files.Files(root)
+    where = (*functions.PCI, str(function), 'nvidia', 'current_vgpu_type')
+    tree.write(f'{number}\n', *where)
+    try:
+        found = tree.read(*where)
+    except files.Unreadable as error:
+        raise OSError(errno.EIO, str(error)) from error
+    if found != str(number):
+        raise OSError(
+            errno.EIO, f'the driver accepted {number} but shows {found}'
+        )

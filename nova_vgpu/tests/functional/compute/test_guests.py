@@ -1,0 +1,87 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""vGPUs in guests' configurations, as real libvirt keeps them."""
+
+import libvirt
+from nova.virt.libvirt import config as guest_config
+import testtools
+
+from nova_vgpu import values
+from nova_vgpu.compute import guests
+
+VF = values.PciAddress.parse('0001:c8:00.4')
+
+DOMAIN = """<domain type='test'>
+  <name>server</name><memory>1024</memory><os><type>hvm</type></os>
+  <devices>%s
+    <hostdev mode='subsystem' type='pci' managed='yes'>
+      <source>
+        <address domain='0' bus='0x81' slot='0' function='0'/>
+      </source>
+    </hostdev>
+    <hostdev mode='subsystem' type='mdev' model='vfio-pci'>
+      <source><address uuid='c1b6ac4a-0b3c-4bd5-8d6d-3a0f8c0a0001'/></source>
+    </hostdev>
+  </devices>
+</domain>"""
+
+
+class GuestsTest(testtools.TestCase):
+    def define(self, hostdev: guests.FunctionHostdev) -> guests.GuestConfig:
+        """What libvirt makes of it, as Nova reads it."""
+        connection = libvirt.open('test:///default')
+        self.addCleanup(connection.close)
+        domain = connection.defineXML(DOMAIN % hostdev.to_xml())
+        config = guest_config.LibvirtConfigGuest()
+        config.parse_str(domain.XMLDesc(0))
+        domain.undefine()
+        return config
+
+    def test_libvirt_keeps_the_type_and_that_it_is_not_managed(self) -> None:
+        for case, name, expected in (
+            ('a name', 'NVIDIA L40S-24Q', 'NVIDIA L40S-24Q'),
+            (
+                'a long name',
+                'NVIDIA RTX Pro 6000 Blackwell DC-1-24Q',
+                'NVIDIA RTX Pro 6000 Blackwell DC-1-24Q',
+            ),
+            ('no name', None, None),
+            ('what an alias cannot hold', "NVIDIA 'ä'/L40S", None),
+        ):
+            config = self.define(guests.make_hostdev(VF, name, 0))
+            self.assertEqual(
+                [('pci_0001_c8_00_4', expected)],
+                list(guests.list_functions(config)),
+                case,
+            )
+            (hostdev,) = guests.list_function_hostdevs(config)
+            self.assertIn('managed="no"', hostdev.to_xml(), case)
+            # Detached and attached again it is the same.
+            again = self.define(hostdev)
+            self.assertEqual(
+                list(guests.list_functions(config)),
+                list(guests.list_functions(again)),
+                case,
+            )
+
+    def test_other_devices_are_told_from_vgpus(self) -> None:
+        config = self.define(guests.make_hostdev(VF, None, 0))
+        self.assertEqual(
+            ['c1b6ac4a-0b3c-4bd5-8d6d-3a0f8c0a0001'],
+            list(guests.list_mdevs(config)),
+        )
+        self.assertEqual(
+            {'pci_0001_c8_00_4', 'pci_0000_81_00_0'},
+            set(guests.list_pci(config)),
+        )

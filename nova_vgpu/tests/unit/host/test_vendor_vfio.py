@@ -1,0 +1,104 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import errno
+import os
+import pathlib
+import threading
+
+import fixtures
+import testtools
+
+from nova_vgpu import values
+from nova_vgpu.host import vendor_vfio
+from nova_vgpu.simulation import boards
+from nova_vgpu.simulation import host as simulation
+from nova_vgpu.simulation import tree
+from nova_vgpu.tests import hosts
+
+VF = '0000:41:00.4'
+
+
+class TestWriteType(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        card = hosts.gpu('41:00.0', boards.L40S, vfs=2, vendor_vfio=True)
+        tree.write_tree(simulation.SimulatedHost((card,)), self.root)
+        self.file = (
+            self.root / f'bus/pci/devices/{VF}/nvidia/current_vgpu_type'
+        )
+
+    def write(self, address: str, number: int) -> None:
+        vendor_vfio.write_type(str(self.root), address, number)
+
+    def test_it_is_set_and_taken_back(self) -> None:
+        number = vendor_vfio.number_of(values.VGPUType('nvidia-1155'))
+        self.write(VF, number)
+        self.assertEqual('1155\n', self.file.read_text())
+        self.write('41:00.4', 0)
+        self.assertEqual('0\n', self.file.read_text())
+
+    def test_nothing_else_can_be_written(self) -> None:
+        for case, address, number in (
+            ('no address', 'nvidia', 1),
+            ('a way out', f'{VF}/../0000:41:00.5', 1),
+            ('another way out', '../../../etc', 1),
+            ('a negative number', VF, -1),
+            ('too large a number', VF, 10**9),
+            ('no number', VF, True),
+            ('text', VF, '1155'),
+        ):
+            error = self.assertRaises(
+                ValueError,
+                self.write,
+                address,
+                number,
+            )
+            self.assertIn('is not', str(error), case)
+        self.assertEqual('0\n', self.file.read_text())
+
+    def test_a_function_without_the_file_stays_without_it(self) -> None:
+        for address in ('0000:41:00.0', '0000:99:00.4'):
+            error = self.assertRaises(OSError, self.write, address, 1155)
+            self.assertEqual(errno.ENOENT, error.errno)
+
+    def test_a_link_is_not_followed(self) -> None:
+        elsewhere = self.root / 'elsewhere'
+        elsewhere.write_text('precious')
+        self.file.unlink()
+        self.file.symlink_to(elsewhere)
+        error = self.assertRaises(OSError, self.write, VF, 1155)
+        self.assertEqual(errno.ELOOP, error.errno)
+        self.assertEqual('precious', elsewhere.read_text())
+
+    def test_a_write_that_does_nothing_is_noticed(self) -> None:
+        """As with a driver that accepts what it does not carry out."""
+        self.file.unlink()
+        os.mkfifo(self.file)
+        opened = threading.Event()
+        stop = threading.Event()
+
+        def swallow() -> None:
+            descriptor = os.open(self.file, os.O_RDONLY | os.O_NONBLOCK)
+            opened.set()
+            stop.wait(60)
+            os.close(descriptor)
+
+        reader = threading.Thread(target=swallow)
+        reader.start()
+        self.addCleanup(reader.join)
+        self.addCleanup(stop.set)
+        self.assertTrue(opened.wait(60))
+        error = self.assertRaises(OSError, self.write, VF, 1155)
+        self.assertEqual(errno.EIO, error.errno)
