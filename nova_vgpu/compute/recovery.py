@@ -83,10 +83,9 @@ class Recovery(allocation.Allocation):
             there = guests.list_gpu_functions(self._keep_up())
             for name in sorted(functions):
                 if name not in there or not there[name].vgpus:
-                    raise nova_exception.ComputeResourcesUnavailable(
-                        reason=f'the vGPU of {instance.uuid} on {name} is '
-                        'not there and cannot be made: see the log of '
-                        'nova-compute and "nova-vgpu check"'
+                    raise _unavailable(
+                        f'The vGPU of {instance.uuid} on {name} is not there '
+                        'and cannot be made. "nova-vgpu check" may say why.'
                     )
         lost = self._list_lost_mdevs(set(held) - functions)
         if lost:
@@ -128,9 +127,9 @@ class Recovery(allocation.Allocation):
         for uuid, gpu in zip(sorted(lost), asked, strict=False):
             LOG.info('Creating vGPU %s again.', uuid, instance=instance)
             if self._create_new_mediated_device(gpu, uuid) is None:
-                raise nova_exception.ComputeResourcesUnavailable(
-                    reason=f'vGPU {uuid} of {instance.uuid} is gone, and '
-                    f'{gpu} has no room to create it again'
+                raise _unavailable(
+                    f'vGPU {uuid} of {instance.uuid} is gone, and {gpu} has '
+                    'no room to create it again.'
                 )
 
     def _get_allocations(
@@ -164,3 +163,9 @@ class Recovery(allocation.Allocation):
             for assigned in self._make_plan().assignments
             for vgpu in assigned.gpu.all_vgpus
         ]
+
+
+def _unavailable(reason: str) -> nova_exception.ComputeResourcesUnavailable:
+    # Nova 33 says that a guest does not resume with its host, but not why.
+    LOG.error(reason)
+    return nova_exception.ComputeResourcesUnavailable(reason=reason)
