@@ -33,6 +33,7 @@ from nova_vgpu.tests.functional.compute import simulated
 CONF = nova.conf.CONF
 T4 = 'pci_0000_84_00_0'
 OTHER_T4 = 'pci_0000_c5_00_0'
+#: An A40, or an L40S.
 A40 = 'pci_0000_41_00_0'
 VF = 'pci_0000_41_00_4'
 
@@ -40,6 +41,7 @@ SPAWN = 'nova.virt.libvirt.driver.LibvirtDriver.spawn'
 
 #: T4-2Q and T4-4Q, by the ids that both drivers take.
 T4_2Q, T4_4Q = 'nvidia-231', 'nvidia-232'
+A40_8Q = 'nvidia-562'
 
 
 class Scenarios(simulated.SimulatedTestBase):
@@ -111,16 +113,30 @@ class Scenarios(simulated.SimulatedTestBase):
         self._delete_server(self.boot())  # leaves its vGPU behind
         return {self.provider(T4): {'resources': {'VGPU': 1}}}
 
-    def start_with_a_gpu_that_lacks_its_type(self) -> None:
-        self.declare({T4_2Q: ['0000:41:00.0'], 'nvidia-562': []})
+    def cap_below_capacity(self) -> typing.Any:
+        self.declare({T4_2Q: ['0000:84:00.0']})
+        self.start_host('host1', self.two_t4()[0])
+        self.declare({T4_2Q: ['0000:84:00.0']}, max_instances=3)
+        self.restart_host('host1')
+        return self.inventory(T4)
+
+    def list_a_gpu_under_a_type_that_it_lacks(self) -> None:
+        self.declare({T4_2Q: ['0000:84:00.0', '0000:c5:00.0']})
+        self.start_host('host1', *self.two_t4())
+        self.declare({T4_2Q: ['0000:84:00.0'], A40_8Q: ['0000:c5:00.0']})
+        self.restart_host('host1')
+
+    def start_without_mediated_devices(self) -> None:
+        """Also with a GPU whose virtual functions are off."""
+        self.declare({'nvidia-1155': []})
         self.start_host(
             'host1',
-            hosts.gpu('84:00.0', boards.T4),
-            hosts.gpu('41:00.0', boards.A40, vfs=2),
+            hosts.gpu('41:00.0', boards.L40S, vfs=4, vendor_vfio=True),
+            hosts.gpu('61:00.0', boards.L40S, vfs=0, vendor_vfio=True),
         )
 
     def start_with_virtual_functions(self) -> None:
-        self.declare({'nvidia-562': []})
+        self.declare({A40_8Q: []})
         self.start_host('host1', hosts.gpu('41:00.0', boards.A40, vfs=32))
 
     def change_the_type_with_an_idle_vgpu_around(self) -> typing.Any:
@@ -171,10 +187,25 @@ class NovasDriver(Scenarios):
             driver._allocate_mdevs(asked), driver._allocate_mdevs(asked)
         )
 
+    def test_09_the_provider_is_gone(self) -> None:
+        self.assertIsNone(self.cap_below_capacity())
+
+    def test_10_the_driver_breaks(self) -> None:
+        self.list_a_gpu_under_a_type_that_it_lacks()
+        asked = {self.provider(OTHER_T4): {'resources': {'VGPU': 1}}}
+        driver = self.computes['host1'].driver
+        self.assertRaises(KeyError, driver._allocate_mdevs, asked)
+
     def test_11_a_provider_per_virtual_function(self) -> None:
         self.start_with_virtual_functions()
         self.assertIsNone(self.provider(A40))
         self.assertIsNotNone(self.provider(VF))
+
+    def test_12_there_are_no_vgpus_and_no_word_about_it(self) -> None:
+        self.start_without_mediated_devices()
+        self.assertIsNone(self.provider(A40))
+        self.assertNotIn('61:00.0', self.stdlog.logger.output)
+        self.boot(expected_state='ERROR')
 
     def test_13_the_new_type_cannot_be_served(self) -> None:
         self.assertIsNone(self.change_the_type_with_an_idle_vgpu_around())
@@ -248,17 +279,30 @@ class OurDriver(base.OurDriver, Scenarios):
         self.assertEqual(2, len(set(chosen)), chosen)
         self.assertEqual(frozenset(), driver._claims.list())
 
+    def test_09_the_inventory_is_capped(self) -> None:
+        inventory = self.cap_below_capacity()
+        self.assertEqual(3, inventory and inventory['total'])
+
     def test_10_the_others_serve(self) -> None:
-        self.start_with_a_gpu_that_lacks_its_type()
-        self.assertIsNone(self.provider(A40))
-        inventory = self.inventory(T4)
-        self.assertEqual(8, inventory and inventory['total'])
+        self.list_a_gpu_under_a_type_that_it_lacks()
+        self.assertIsNone(self.provider(OTHER_T4))
+        self.assertIn(f"does not offer '{A40_8Q}'", self.stdlog.logger.output)
+        self.assertEqual([T4], self.mdevs_of(self.boot()))
 
     def test_11_a_provider_per_gpu_with_its_real_capacity(self) -> None:
         self.start_with_virtual_functions()
         inventory = self.inventory(A40)
         self.assertEqual(6, inventory and inventory['total'])
         self.assertIsNone(self.provider(VF))
+
+    def test_12_types_are_set_and_what_is_missing_is_told(self) -> None:
+        self.start_without_mediated_devices()
+        inventory = self.inventory(A40)
+        self.assertEqual(2, inventory and inventory['total'])
+        self.assertIn(
+            'sriov-manage -e 0000:61:00.0', self.stdlog.logger.output
+        )
+        self.assertEqual([VF], self.vgpus_of(self.boot()))
 
     def test_13_the_idle_vgpu_makes_way(self) -> None:
         inventory = self.change_the_type_with_an_idle_vgpu_around()

@@ -1,0 +1,151 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Servers that come back: after a restart of nova-compute, of the host."""
+
+import typing
+
+from nova import context
+from nova import objects
+
+from nova_vgpu.simulation import boards
+from nova_vgpu.tests import hosts
+from nova_vgpu.tests.functional.compute import test_servers
+
+T4 = 'pci_0000_84_00_0'
+A40 = 'pci_0000_41_00_0'
+
+
+def a40(vfs: int = 4) -> typing.Any:
+    return hosts.gpu('41:00.0', boards.A40, vfs=vfs)
+
+
+class MdevsAfterRebootTest(test_servers.OurTestBase):
+    """The host is rebooted; how much of the mdevs is left differs."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.flags(resume_guests_state_on_host_boot=True)
+        self.declare('A40-24Q')
+        self.start_host('host1', a40())
+
+    def mdev_of(self, server: typing.Any) -> str:
+        driver = self.computes['host1'].driver
+        assigned = driver._get_all_assigned_mediated_devices()
+        (uuid,) = (u for u, owner in assigned.items() if owner == server['id'])
+        return str(uuid)
+
+    def is_running(self, server: typing.Any) -> bool:
+        domain = self.connection().lookupByUUIDString(server['id'])
+        return bool(domain.isActive())
+
+    def boot_two(self) -> tuple[list[typing.Any], list[str]]:
+        """One that runs and one that is off; and their vGPUs."""
+        servers = [self.boot(), self.boot()]
+        self._stop_server(servers[1])
+        return servers, [self.mdev_of(server) for server in servers]
+
+    def assert_back(self, servers: list[typing.Any], own: list[str]) -> None:
+        self.assertTrue(self.is_running(servers[0]))
+        self._start_server(servers[1])
+        self.assertEqual(own, [self.mdev_of(server) for server in servers])
+        self.assertEqual({'VGPU': 2}, self.usages())
+
+    def usages(self) -> typing.Any:
+        return self._get_provider_usages(self.provider(A40))
+
+    def test_libvirt_started_them(self) -> None:
+        servers, own = self.boot_two()
+        self.reboot_machine('host1')
+        self.assert_back(servers, own)
+
+    def test_libvirt_did_not_start_them(self) -> None:
+        servers, own = self.boot_two()
+        self.reboot_machine('host1', autostart=False)
+        self.assert_back(servers, own)
+
+    def test_they_were_not_even_defined(self) -> None:
+        """As on a host where mdevctl is missing."""
+        servers, own = self.boot_two()
+        self.connection().mdev_info.devices.clear()
+        self.reboot_machine('host1')
+        self.assert_back(servers, own)
+        self.boot(expected_state='ERROR')  # the GPU is full
+
+    def test_they_start_when_their_functions_come_late(self) -> None:
+        servers, own = self.boot_two()
+        self.connection().reboot(False)
+        self.restart_host('host1', a40(vfs=0))
+        self.assertFalse(self.is_running(servers[0]))
+        self.assertIn('; will try again: ', self.stdlog.logger.output)
+        self.simulated['host1'].gpus[:] = [a40()]
+        self._run_periodics()
+        self.assertEqual(2, self.total(A40))
+        self._reboot_server(servers[0], hard=True)
+        self.assert_back(servers, own)
+
+    def test_their_functions_are_kept_for_them(self) -> None:
+        """A function whose mdev does not start is not given to another."""
+        first = self.boot()
+        (function,) = self.vgpus_of(first)
+        driver = self.computes['host1'].driver
+        (mdev,) = self.connection().mdev_info.devices.values()
+        self._stop_server(first)
+        mdev.destroy()
+        self.assertIn(function, driver._read_held().taken)
+        second = self.boot()
+        self.assertNotEqual([function], self.vgpus_of(second))
+        self._start_server(first)
+        self.assertEqual([function], self.vgpus_of(first))
+
+
+class LostGuestTest(test_servers.OurTestBase):
+    """libvirt forgot the guest: its vGPUs come from the allocations."""
+
+    def lose(self, server: typing.Any) -> None:
+        instance = objects.Instance.get_by_uuid(
+            context.get_admin_context(), server['id']
+        )
+        host = self.computes['host1'].driver._host
+        host.get_guest(instance).delete_configuration()
+
+    def test_however_the_flavor_asks_for_them(self) -> None:
+        self.declare('T4-8Q', 'L40S-24Q')
+        self.list_addresses('L40S-24Q', '41:00.0')
+        self.flags(mdev_class='CUSTOM_BIG', group='mdev_L40S-24Q')
+        self.start_host(
+            'host1',
+            hosts.gpu('84:00.0', boards.T4),
+            hosts.gpu('41:00.0', boards.L40S, vfs=4, vendor_vfio=True),
+        )
+        for case, wishes, count in (
+            ('plain', {'resources:VGPU': '1'}, 1),
+            ('numbered', {'resources1:VGPU': '1'}, 1),
+            ('a class of its own', {'resources:CUSTOM_BIG': '1'}, 1),
+            (
+                'both',
+                {
+                    'resources1:VGPU': '1',
+                    'resources2:CUSTOM_BIG': '1',
+                    'group_policy': 'none',
+                },
+                2,
+            ),
+        ):
+            flavor = self._create_flavor(extra_spec=wishes)
+            server = self.boot(flavor_id=flavor)
+            self.assertEqual(count, len(self.vgpus_of(server)), case)
+            self.lose(server)
+            self._reboot_server(server, hard=True)
+            self.assertEqual(count, len(self.vgpus_of(server)), case)
+            self._delete_server(server)
