@@ -100,6 +100,23 @@ def read_host(source: HostSource) -> values.Host:
     return host
 
 
+def read_guests(source: HostSource) -> tuple[values.Guest, ...]:
+    """The guests of the host.
+
+    :raises HostUnreadable: if they cannot be looked at.
+    """
+    if source.libvirt_uri is None:
+        raise exception.HostUnreadable(
+            'Only libvirt knows the guests of the host. Say how to reach it: '
+            '--libvirt qemu:///system'
+        )
+    libvirt_nodes = _libvirt_reader()
+    from nova_vgpu.host import guests
+
+    with libvirt_nodes.connect(source.libvirt_uri) as connection:
+        return guests.read_guests(connection)
+
+
 def get_node_name(source: HostSource) -> str:
     """What Nova calls the compute node that the source is about."""
     if source.libvirt_uri is None:

@@ -68,6 +68,14 @@ def parse_device(name: str, xml: str) -> Function | values.VGPU:
     return _parse_function(name, root, capability)
 
 
+def parse_address(element: ElementTree.Element) -> values.PciAddress:
+    """The address in the attributes of an element.
+
+    :raises Malformed: if it is none.
+    """
+    return _parse_address(element.get(part) for part in _ADDRESS_PARTS)
+
+
 def _parse_vgpu(
     name: str, root: ElementTree.Element, capability: ElementTree.Element
 ) -> values.VGPU:
@@ -115,7 +123,7 @@ def _parse_function(
         driver=root.findtext('driver/name'),
         total_vfs=_number(functions_of.get('maxCount', '0')),
         vfs=tuple(
-            _parse_address(element.get(part) for part in _ADDRESS_PARTS)
+            parse_address(element)
             for element in functions_of.findall('address')
         ),
         is_vf='phys_function' in inner,

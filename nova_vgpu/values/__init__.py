@@ -22,6 +22,7 @@ from nova_vgpu.values.declaration import UnlistedGPUs
 from nova_vgpu.values.declaration import Written
 from nova_vgpu.values.gpu import Framework
 from nova_vgpu.values.gpu import PhysicalGPU
+from nova_vgpu.values.guest import Guest
 from nova_vgpu.values.held import Change
 from nova_vgpu.values.held import CreateProvider
 from nova_vgpu.values.held import CreateResourceClass
@@ -67,6 +68,7 @@ __all__ = (
     'DeleteProvider',
     'Difference',
     'Framework',
+    'Guest',
     'HeldProvider',
     'HeldTree',
     'Host',

@@ -55,7 +55,7 @@ TOP = frozenset({'__init__', '__main__'})
 
 #: Who may import what is not ours, and use what else is not for everybody.
 ONLY_IN = {
-    'libvirt': ('host/libvirt_nodes.py',),
+    'libvirt': ('host/libvirt_nodes.py', 'host/guests.py'),
     'nova': ('compute/',),
     'nova_vgpu.compute': ('compute/',),
     'openstack': ('placement/',),
