@@ -97,7 +97,14 @@ class Lister(Command, lister.Lister):
     ) -> int:
         if parsed_args.formatter == 'table' and not parsed_args.columns:
             parsed_args.columns = list(self.table_columns)
+            column_names, data = self.arrange(column_names, data)
         return super().produce_output(parsed_args, column_names, data)
+
+    def arrange(
+        self, column_names: Sequence[str], data: Iterable[typing.Any]
+    ) -> tuple[Sequence[str], Iterable[typing.Any]]:
+        """The rows in the way of a table on a terminal."""
+        return column_names, data
 
 
 class ShowOne(Command, show.ShowOne):

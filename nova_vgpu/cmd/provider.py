@@ -21,11 +21,8 @@ from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.cmd import base
+from nova_vgpu.cmd import provider_base
 from nova_vgpu.cmd import provider_text
-from nova_vgpu.decisions import mapper
-
-if typing.TYPE_CHECKING:
-    from nova_vgpu.placement import client
 
 EXIT_DIFFERS = 1
 
@@ -41,12 +38,12 @@ class ShowProviders(base.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        _add_node(parser)
+        provider_base.add_node(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        node = _node(self, parsed_args)
-        tree = _connect(self).read_tree(node)
+        node = provider_base.node_of(self, parsed_args)
+        tree = provider_base.connect(self).read_tree(node)
         if tree.root is None:
             raise exception.PlacementError(
                 f'Placement has no provider {node}. If Nova calls the node '
@@ -75,20 +72,14 @@ class ShowProviders(base.Lister):
             'Generation',
         ), rows
 
-    def produce_output(
-        self,
-        parsed_args: argparse.Namespace,
-        column_names: Sequence[str],
-        data: Iterable[typing.Any],
-    ) -> int:
-        if parsed_args.formatter == 'table' and not parsed_args.columns:
-            # Side by side they would be too wide for a terminal.
-            column_names = ('Provider', 'Inventory and traits')
-            data = [
-                (name, provider_text.Several((inventories, traits)))
-                for name, inventories, traits, *_ in data
-            ]
-        return super().produce_output(parsed_args, column_names, data)
+    def arrange(
+        self, column_names: Sequence[str], data: Iterable[typing.Any]
+    ) -> tuple[Sequence[str], Iterable[typing.Any]]:
+        # Side by side they would be too wide for a terminal.
+        return ('Provider', 'Inventory and traits'), [
+            (name, provider_text.Several((inventories, traits)))
+            for name, inventories, traits, *_ in data
+        ]
 
 
 class DiffProviders(base.Lister):
@@ -103,6 +94,7 @@ class DiffProviders(base.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
+        provider_base.add_node(parser)
         _add_target(parser)
         return parser
 
@@ -115,8 +107,10 @@ class DiffProviders(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         target = _target(self, parsed_args)
-        self._difference = application.diff_placement(_connect(self), target)
-        _say_problems(self, self._difference.problems)
+        self._difference = application.diff_placement(
+            provider_base.connect(self), target
+        )
+        provider_base.say_problems(self, self._difference.problems)
         if not self._difference.changes and not self._difference.problems:
             self.say('Placement agrees with the plan.')
         return ('Change', 'Provider', 'Details'), [
@@ -125,7 +119,7 @@ class DiffProviders(base.Lister):
         ]
 
 
-class SyncProviders(base.Command):
+class SyncProviders(provider_base.ChangePlacement):
     """Bring Placement to the plan.
 
     By default ("--mode traits") the providers that nova-compute made for the
@@ -145,50 +139,15 @@ class SyncProviders(base.Command):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         _add_target(parser)
-        parser.add_argument(
-            '--dry-run',
-            action='store_true',
-            help='Print the changes and make none.',
-        )
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> int:
-        target = _target(self, parsed_args)
-        placement = _connect(self)
-        count = 0
-
-        def report(change: values.Change) -> None:
-            nonlocal count
-            count += 1
-            for line in provider_text.list_lines(change):
-                print(line, file=self.app.stdout, flush=True)
-
-        if parsed_args.dry_run:
-            found = application.diff_placement(placement, target)
-            for change in found.changes:
-                report(change)
-        else:
-            found = application.sync_placement(placement, target, report)
-        _say_problems(self, found.problems)
-        if found.refused:
-            self.say('Nothing was changed.')
-            return base.EXIT_ERRORS
-        made = 'to make' if parsed_args.dry_run else 'made'
-        self.say(f'Changes {made}: {count}.')
-        return 0
-
-
-def _add_node(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        '--node',
-        metavar='NAME',
-        help="The compute node's provider in Placement. Default: this host's "
-        'name, as libvirt has it.',
-    )
+    def make_target(
+        self, parsed_args: argparse.Namespace
+    ) -> application.Target:
+        return _target(self, parsed_args)
 
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
-    _add_node(parser)
     parser.add_argument(
         '--mode',
         choices=[mode.value for mode in application.Mode],
@@ -209,10 +168,6 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _node(command: base.Command, parsed_args: argparse.Namespace) -> str:
-    return parsed_args.node or application.get_node_name(command.source)
-
-
 def _target(
     command: base.Command, parsed_args: argparse.Namespace
 ) -> application.Target:
@@ -220,29 +175,12 @@ def _target(
 
     :raises InvalidLibvirtGPUConfig: if the plan is none.
     """
-    host = command.read_host()
-    plan = command.make_plan(host)
-    mapper.require_valid(plan)
-    _say_problems(command, plan.problems)
+    host, plan = provider_base.read_plan(command)
     return application.Target(
         plan,
         host,
-        _node(command, parsed_args),
+        provider_base.node_of(command, parsed_args),
         application.Mode(parsed_args.mode),
         create_root=parsed_args.create_root,
         force=parsed_args.force,
     )
-
-
-def _connect(command: base.Command) -> 'client.PlacementClient':
-    options = command.options
-    return application.connect_to_placement(
-        options.config_file, options.config_dir, options.os_cloud
-    )
-
-
-def _say_problems(
-    command: base.Command, problems: Iterable[values.Problem]
-) -> None:
-    for problem in problems:
-        command.say(f'{problem.severity.value}: {problem}')
