@@ -83,6 +83,18 @@ class Target:
     force: bool = False
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class HandBack:
+    """To leave Placement as Nova's own driver wants it, instead of a target.
+
+    See :func:`nova_vgpu.decisions.hand_back.diff_hand_back`.
+    """
+
+    plan: values.Plan
+    guests: tuple[values.Guest, ...]
+    node: str
+
+
 def read_host(source: HostSource) -> values.Host:
     """The host as it is now.
 
@@ -181,7 +193,7 @@ def connect_to_placement(
 
 
 def diff_placement(
-    placement: 'client.PlacementClient', target: Target
+    placement: 'client.PlacementClient', target: Target | HandBack
 ) -> values.Difference:
     """Where Placement differs from the target."""
     return _decide(target, _read_tree(placement, target))
@@ -189,7 +201,7 @@ def diff_placement(
 
 def sync_placement(
     placement: 'client.PlacementClient',
-    target: Target,
+    target: Target | HandBack,
     report: Callable[[values.Change], None],
 ) -> values.Difference:
     """Bring Placement to the target; can be repeated at any time.
@@ -207,21 +219,30 @@ def sync_placement(
 
 
 def _read_tree(
-    placement: 'client.PlacementClient', target: Target
+    placement: 'client.PlacementClient', target: Target | HandBack
 ) -> values.HeldTree:
     from nova_vgpu.decisions import difference
+    from nova_vgpu.decisions import hand_back
     from nova_vgpu.placement import client
 
+    if isinstance(target, HandBack):
+        names = hand_back.list_names_of_interest(target.plan, target.node)
+        return placement.read_tree(target.node, consumers_of=names)
     if target.mode is Mode.FULL:
         return placement.read_tree(target.node)
     names = difference.list_names_of_interest(target.plan, target.node)
     return placement.read_tree(target.node, client.Part.TRAITS, names)
 
 
-def _decide(target: Target, tree: values.HeldTree) -> values.Difference:
+def _decide(
+    target: Target | HandBack, tree: values.HeldTree
+) -> values.Difference:
     from nova_vgpu.decisions import difference
+    from nova_vgpu.decisions import hand_back
     from nova_vgpu.decisions import publication
 
+    if isinstance(target, HandBack):
+        return hand_back.diff_hand_back(target.plan, target.guests, tree)
     if target.mode is Mode.TRAITS:
         return difference.diff_traits(target.plan, tree)
     return publication.diff_all(

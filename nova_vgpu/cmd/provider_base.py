@@ -41,7 +41,7 @@ class ChangePlacement(base.Command):
 
     def make_target(
         self, parsed_args: argparse.Namespace
-    ) -> application.Target:
+    ) -> application.Target | application.HandBack:
         """What to bring Placement to."""
         raise NotImplementedError
 

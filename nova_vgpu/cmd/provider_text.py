@@ -133,6 +133,10 @@ def _details(change: values.Change, fold: _Fold) -> Iterator[str]:
                 old, new = before.get(name), after.get(name)
                 if old != new:
                     yield f'{name}: {_describe(old)} -> {_describe(new)}'
+        case values.Reshape():
+            for move in change.moves:
+                target = move.target.removeprefix(f'{change.name}_')
+                yield f'{move.consumer}: {move.resource_class} to {target}'
         case values.CreateTrait() | values.CreateResourceClass():
             yield change.name
 

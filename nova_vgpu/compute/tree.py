@@ -31,9 +31,6 @@ from nova_vgpu.knowledge import traits
 
 LOG = logging.getLogger(__name__)
 
-#: Nova's trait for providers of PCI devices that it tracks by itself.
-_TRACKED_BY_NOVA = 'COMPUTE_MANAGED_PCI_DEVICE'
-
 Tree = typing.Any  # nova.compute.provider_tree.ProviderTree
 
 
@@ -69,7 +66,7 @@ def list_leftovers(
             and provider.name not in wanted
             and provider.name.startswith(f'{node}_')
             and traits.OWNER in provider.traits
-            and _TRACKED_BY_NOVA not in provider.traits
+            and traits.TRACKED_BY_NOVA not in provider.traits
         ):
             yield provider
 

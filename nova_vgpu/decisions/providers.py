@@ -35,6 +35,14 @@ def uuid_of(parent: str | None, name: str) -> str:
     return str(uuid.uuid5(_NAMESPACE, f'{parent or ""}/{name}'))
 
 
+def uuid_for_nova(parent: str, name: str) -> str:
+    """The UUID of a provider that is made in the place of Nova's driver.
+
+    It is not one of this project's: Nova looks after it from then on.
+    """
+    return str(uuid.uuid5(_NAMESPACE, f'for Nova: {parent}/{name}'))
+
+
 def is_ours(held: values.HeldProvider) -> bool:
     """Whether this project made the provider."""
     return held.uuid == uuid_of(held.parent, held.name)

@@ -28,6 +28,8 @@ from nova_vgpu import values
 
 #: The trait that tells Nova's scheduler whose provider this is.
 OWNER = 'OWNER_NOVA'
+#: Nova's trait for providers of PCI devices that it tracks by itself.
+TRACKED_BY_NOVA = 'COMPUTE_MANAGED_PCI_DEVICE'
 
 #: What the trait that names a provider's type starts with.
 TYPE_PREFIX = 'CUSTOM_VGPU_TYPE_'

@@ -22,10 +22,14 @@ import dataclasses
 import enum
 import typing
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.placement import request
 
 _PROVIDERS = '/resource_providers'
+# The last one in which a reshape leaves the types of consumers as they are.
+# Nova gives them none, and later ones do not take that for an answer.
+_WITHOUT_CONSUMER_TYPES = '1.37'
 _Json = dict[str, typing.Any]
 
 
@@ -57,6 +61,7 @@ class PlacementClient:
         node: str,
         part: Part = Part.ALL,
         only: Container[str] | None = None,
+        consumers_of: Container[str] = (),
     ) -> values.HeldTree:
         """The providers of a compute node.
 
@@ -64,6 +69,7 @@ class PlacementClient:
         rest was read makes a write that relies on it fail.
 
         :param only: names of the providers that the parts are wanted of.
+        :param consumers_of: names of those whose consumers are wanted, too.
         """
         found = self._call('GET', _PROVIDERS, params={'name': node})
         if not found['resource_providers']:
@@ -76,7 +82,11 @@ class PlacementClient:
             )
             for held in _in_order(listed['resource_providers'])
         )
-        return self._complete(values.HeldTree(node, providers), part)
+        consumers = self._read_consumers(
+            held.uuid for held in providers if held.name in consumers_of
+        )
+        tree = values.HeldTree(node, providers, consumers=consumers)
+        return self._complete(tree, part)
 
     def apply(
         self, change: values.Change, generations: dict[str, int]
@@ -102,6 +112,8 @@ class PlacementClient:
             case values.SetTraits():
                 labels = {'traits': sorted(change.after)}
                 self._set(change.uuid, 'traits', labels, generations)
+            case values.Reshape():
+                self._reshape(change, generations)
 
     def list_candidates(
         self, resource_class: str, amount: int, required: Iterable[str] = ()
@@ -159,6 +171,51 @@ class PlacementClient:
             )
         return held
 
+    def _read_consumers(
+        self, providers: Iterable[str]
+    ) -> tuple[values.HeldConsumer, ...]:
+        found: set[str] = set()
+        for uuid in providers:
+            path = f'{_PROVIDERS}/{uuid}/allocations'
+            found.update(self._call('GET', path)['allocations'])
+        read = (
+            _consumer(uuid, self._call('GET', f'/allocations/{uuid}'))
+            for uuid in sorted(found)
+        )
+        return tuple(consumer for consumer in read if consumer is not None)
+
+    def _reshape(
+        self, change: values.Reshape, generations: dict[str, int]
+    ) -> None:
+        """Placement does not say which generations this leads to."""
+        body = {
+            'inventories': {
+                part.uuid: {
+                    'inventories': _inventories(part.after),
+                    'resource_provider_generation': generations.pop(part.uuid),
+                }
+                for part in change.inventories
+            },
+            'allocations': {
+                consumer.uuid: _allocations(consumer)
+                for consumer in change.consumers
+            },
+        }
+        try:
+            self._call(
+                'POST',
+                '/reshaper',
+                microversion=_WITHOUT_CONSUMER_TYPES,
+                json=body,
+            )
+        except request.Forbidden as error:
+            # By the defaults since 2023.1 an administrator may not.
+            raise exception.PlacementError(
+                f'{error} It takes the role "service", which the account of '
+                'nova-compute has: log in by the section [placement] of its '
+                'nova.conf.'
+            ) from error
+
     def _set(
         self, uuid: str, what: str, body: _Json, generations: dict[str, int]
     ) -> None:
@@ -181,6 +238,36 @@ def _inventories(inventories: Iterable[values.Inventory]) -> _Json:
         fields = dataclasses.asdict(inventory)
         made[fields.pop('resource_class')] = fields
     return made
+
+
+def _consumer(uuid: str, found: _Json) -> values.HeldConsumer | None:
+    """The consumer; None if it has given everything back since."""
+    if not found['allocations']:
+        return None
+    return values.HeldConsumer(
+        uuid,
+        found['consumer_generation'],
+        found['project_id'],
+        found['user_id'],
+        tuple(
+            values.Allocation(provider, resource_class, amount)
+            for provider, given in sorted(found['allocations'].items())
+            for resource_class, amount in sorted(given['resources'].items())
+        ),
+    )
+
+
+def _allocations(consumer: values.HeldConsumer) -> _Json:
+    made: dict[str, dict[str, dict[str, int]]] = {}
+    for given in consumer.allocations:
+        of_provider = made.setdefault(given.provider, {'resources': {}})
+        of_provider['resources'][given.resource_class] = given.amount
+    return {
+        'allocations': made,
+        'project_id': consumer.project,
+        'user_id': consumer.user,
+        'consumer_generation': consumer.generation,
+    }
 
 
 def _in_order(

@@ -36,6 +36,7 @@ LOG = logging.getLogger(__name__)
 MICROVERSION = '1.39'
 
 _TOO_MANY = 429
+_FORBIDDEN = 403
 _NOT_FOUND = 404
 _CONFLICT = 409
 _IN_URL = re.compile(r'(?<=://)[^/@\s]+@')
@@ -43,6 +44,10 @@ _IN_URL = re.compile(r'(?<=://)[^/@\s]+@')
 
 class Conflict(exception.PlacementError):
     """Something is not as it was when it was read; reading anew may help."""
+
+
+class Forbidden(exception.PlacementError):
+    """The account may not do this."""
 
 
 class _NoAnswer(Exception):
@@ -65,7 +70,10 @@ class Requester:
     ) -> typing.Any:
         """The answer's JSON, or None if it has none.
 
+        :param arguments: of keystoneauth's request; ``microversion`` for one
+            that is not the usual.
         :raises Conflict: if somebody else was faster.
+        :raises Forbidden: if the account may not do this.
         :raises PlacementError: if Placement says no, or does not answer.
         """
         clock = self.patience.clock
@@ -90,10 +98,9 @@ class Requester:
             response = self._adapter.request(
                 path,
                 method,
-                microversion=MICROVERSION,
                 raise_exc=False,
                 timeout=self.patience.timeout,
-                **arguments,
+                **{'microversion': MICROVERSION, **arguments},
             )
         except ksa_exceptions.SSLError as error:
             raise exception.PlacementError(_clean(error)) from error
@@ -120,9 +127,11 @@ def _read(method: str, path: str, response: typing.Any) -> typing.Any:
         # A provider may be gone since it was listed. That there are no
         # providers at all means that this is no Placement.
         gone = status == _NOT_FOUND and path.startswith('/resource_providers/')
-        family = exception.PlacementError
+        family: type[exception.PlacementError] = exception.PlacementError
         if gone or status == _CONFLICT:
             family = Conflict
+        elif status == _FORBIDDEN:
+            family = Forbidden
         raise family(
             f'Placement refused {method} {path}: {status} {_reason(response)}'
         )

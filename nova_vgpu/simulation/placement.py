@@ -30,9 +30,13 @@ from nova_vgpu import exception
 
 TOKEN = 'admin'  # noqa: S105 (all that Placement's noauth2 takes)
 
+# noauth2 gives nobody the role of a service, which some requests take. By the
+# former defaults the administrator may do everything.
 _CONFIGURATION = """\
 [api]
 auth_strategy = noauth2
+[oslo_policy]
+enforce_new_defaults = False
 [placement_database]
 connection = sqlite:///{directory}/placement.sqlite
 sync_on_startup = True

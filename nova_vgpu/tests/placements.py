@@ -13,6 +13,7 @@
 """A real Placement for tests, and somebody else who works with it."""
 
 from collections.abc import Iterable
+from collections.abc import Mapping
 import contextlib
 import json
 import pathlib
@@ -164,10 +165,20 @@ class Operator:
         self, name: str, resource_class: str = 'VGPU', amount: int = 1
     ) -> str:
         """Give a new consumer some; returns the consumer."""
-        consumer = str(uuid.uuid4())
-        given = {'resources': {resource_class: amount}}
+        return self.give({name: {resource_class: amount}})
+
+    def give(
+        self,
+        resources: Mapping[str, dict[str, int]],
+        consumer: str | None = None,
+    ) -> str:
+        """Give a new consumer some of several; returns the consumer."""
+        consumer = consumer or str(uuid.uuid4())
         body = {
-            'allocations': {self.find(name): given},
+            'allocations': {
+                self.find(name): {'resources': given}
+                for name, given in resources.items()
+            },
             'consumer_generation': None,
             'consumer_type': 'INSTANCE',
             'project_id': 'project',

@@ -16,6 +16,8 @@
 here, too.
 """
 
+import collections
+from collections.abc import Iterable
 import dataclasses
 
 import os_traits
@@ -55,6 +57,43 @@ def held(
         ),
         tuple((name, used) for name in sorted(totals) if used),
         frozenset(traits),
+    )
+
+
+def consumer(
+    name: str, *given: tuple[values.HeldProvider, str, int]
+) -> values.HeldConsumer:
+    """Somebody who holds that much of these classes of these providers."""
+    return values.HeldConsumer(
+        name,
+        1,
+        'project',
+        'user',
+        tuple(
+            values.Allocation(provider.uuid, resource_class, amount)
+            for provider, resource_class, amount in given
+        ),
+    )
+
+
+def allocate(
+    tree: values.HeldTree, *consumers: values.HeldConsumer
+) -> values.HeldTree:
+    """The tree with these consumers and no others."""
+    used: dict[str, collections.Counter[str]] = collections.defaultdict(
+        collections.Counter
+    )
+    for given in _list_allocations(consumers):
+        used[given.provider][given.resource_class] += given.amount
+    return dataclasses.replace(
+        tree,
+        providers=tuple(
+            dataclasses.replace(
+                provider, used=tuple(sorted(used[provider.uuid].items()))
+            )
+            for provider in tree.providers
+        ),
+        consumers=consumers,
     )
 
 
@@ -103,7 +142,32 @@ def make_change(
             by_uuid[change.uuid] = dataclasses.replace(
                 provider, inventories=change.after
             )
+        case values.Reshape():
+            return _reshape(tree, change)
     return dataclasses.replace(tree, providers=tuple(by_uuid.values()))
+
+
+def _reshape(tree: values.HeldTree, change: values.Reshape) -> values.HeldTree:
+    """The allocations first, because the inventories have to suit them."""
+    consumers = {consumer.uuid: consumer for consumer in tree.consumers}
+    consumers.update(
+        {consumer.uuid: consumer for consumer in change.consumers}
+    )
+    moved = allocate(tree, *consumers.values())
+    there = {provider.uuid for provider in tree.providers}
+    assert {a.provider for a in _list_allocations(change.consumers)} <= there
+    for part in change.inventories:
+        moved = make_change(moved, part)
+    for provider in moved.providers:
+        offered = {i.resource_class for i in provider.inventories}
+        assert {name for name, _ in provider.used} <= offered, provider
+    return moved
+
+
+def _list_allocations(
+    consumers: Iterable[values.HeldConsumer],
+) -> list[values.Allocation]:
+    return [a for consumer in consumers for a in consumer.allocations]
 
 
 def _check_inventories(

@@ -23,15 +23,19 @@ from nova_vgpu.values.declaration import Written
 from nova_vgpu.values.gpu import Framework
 from nova_vgpu.values.gpu import PhysicalGPU
 from nova_vgpu.values.guest import Guest
+from nova_vgpu.values.held import Allocation
 from nova_vgpu.values.held import Change
 from nova_vgpu.values.held import CreateProvider
 from nova_vgpu.values.held import CreateResourceClass
 from nova_vgpu.values.held import CreateTrait
 from nova_vgpu.values.held import DeleteProvider
 from nova_vgpu.values.held import Difference
+from nova_vgpu.values.held import HeldConsumer
 from nova_vgpu.values.held import HeldProvider
 from nova_vgpu.values.held import HeldTree
 from nova_vgpu.values.held import Inventory
+from nova_vgpu.values.held import Move
+from nova_vgpu.values.held import Reshape
 from nova_vgpu.values.held import SetInventories
 from nova_vgpu.values.held import SetTraits
 from nova_vgpu.values.host import Host
@@ -57,6 +61,7 @@ from nova_vgpu.values.vgpu import VirtualFunction
 
 __all__ = (
     'VGPU',
+    'Allocation',
     'Assignment',
     'Capacity',
     'Change',
@@ -69,12 +74,14 @@ __all__ = (
     'Difference',
     'Framework',
     'Guest',
+    'HeldConsumer',
     'HeldProvider',
     'HeldTree',
     'Host',
     'Inventory',
     'LeftAlone',
     'MalformedAddress',
+    'Move',
     'Offer',
     'PciAddress',
     'PciIds',
@@ -84,6 +91,7 @@ __all__ = (
     'Provider',
     'ReadFault',
     'Reason',
+    'Reshape',
     'Resolution',
     'SetInventories',
     'SetTraits',

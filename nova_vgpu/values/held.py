@@ -66,16 +66,44 @@ class HeldProvider:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Allocation:
+    """What is given of one resource class of one provider, by its UUID."""
+
+    provider: str
+    resource_class: str
+    amount: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HeldConsumer:
+    """Somebody who holds resources, with everything that they hold.
+
+    For Nova it is a server, or the migration of one.
+    """
+
+    uuid: str
+    generation: int
+    project: str
+    user: str
+    allocations: tuple[Allocation, ...]
+
+    def held_of(self, provider: str) -> tuple[Allocation, ...]:
+        return tuple(a for a in self.allocations if a.provider == provider)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class HeldTree:
     """The providers of a compute node, the root first.
 
-    ``known_traits`` and ``known_classes`` are those of the whole Placement.
+    ``known_traits`` and ``known_classes`` are those of the whole Placement,
+    ``consumers`` those of the providers that they were asked for.
     """
 
     node: str
     providers: tuple[HeldProvider, ...] = ()
     known_traits: frozenset[str] = frozenset()
     known_classes: frozenset[str] = frozenset()
+    consumers: tuple[HeldConsumer, ...] = ()
 
     @property
     def root(self) -> HeldProvider | None:
@@ -148,6 +176,35 @@ class SetTraits:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """One of a class that a consumer holds goes to another provider.
+
+    ``target`` is the name of that.
+    """
+
+    consumer: str
+    resource_class: str
+    target: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reshape:
+    """Inventories and allocations that change together or not at all.
+
+    ``name`` is the node's. ``consumers`` have their allocations as they are to
+    be, all of them; ``moves`` are what that comes to.
+    """
+
+    name: str
+    inventories: tuple[SetInventories, ...]
+    consumers: tuple[HeldConsumer, ...]
+    moves: tuple[Move, ...]
+
+    def __str__(self) -> str:
+        return f'{self.name}: move allocations'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class DeleteProvider:
     uuid: str
     name: str
@@ -163,6 +220,7 @@ Change = (
     | CreateProvider
     | SetInventories
     | SetTraits
+    | Reshape
     | DeleteProvider
 )
 

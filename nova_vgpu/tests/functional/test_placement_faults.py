@@ -48,7 +48,7 @@ GPUS = ('84', '85', '86', '87')
 class Scene:
     """A node with something of everything, and what it is to become."""
 
-    target: application.Target
+    target: application.Target | application.HandBack
 
     def __init__(
         self, running: placements.RunningPlacement, node: str, number: int
@@ -254,6 +254,20 @@ class FaultTestCase(testtools.TestCase):
             scene.sync()
             scene.check(self)
 
+    def interfere(
+        self,
+        act: Callable[[proxy.Seen], None],
+        only: int | None = None,
+    ) -> None:
+        """Act before each write, or only before one, counted from 0."""
+        counter = itertools.count()
+
+        def before(seen: proxy.Seen) -> None:
+            if next(counter) == only or only is None:
+                act(seen)
+
+        self.proxy.reset(before=before)
+
 
 class FullFaultsTest(FaultTestCase):
     def test_there_is_something_to_go_wrong(self) -> None:
@@ -300,20 +314,6 @@ class TraitsFaultsTest(FaultTestCase):
 
 class OthersTest(FaultTestCase):
     """Somebody else writes, too."""
-
-    def interfere(
-        self,
-        act: Callable[[proxy.Seen], None],
-        only: int | None = None,
-    ) -> None:
-        """Act before each write, or only before one, counted from 0."""
-        counter = itertools.count()
-
-        def before(seen: proxy.Seen) -> None:
-            if next(counter) == only or only is None:
-                act(seen)
-
-        self.proxy.reset(before=before)
 
     def test_each_write_may_come_second(self) -> None:
         for write in range(self.writes):

@@ -45,6 +45,9 @@ SECRET = 'admin:no-project'  # that of an administrator, too
 
 
 class ProviderTestCase(testtools.TestCase):
+    #: Of the program, as a page has them.
+    shown_options = ''
+
     def setUp(self) -> None:
         super().setUp()
         if not EXAMPLES.is_dir():
@@ -62,6 +65,7 @@ class ProviderTestCase(testtools.TestCase):
             placement.access(self.proxy.url, SECRET)
         )
         self.config = str(EXAMPLES / 'several-types.conf')
+        self.codes: list[int] = []
 
     def options(self) -> list[str]:
         return [
@@ -83,6 +87,24 @@ class ProviderTestCase(testtools.TestCase):
         self.assertNotIn('Traceback', both)
         self.assertNotIn(SECRET, both)
         return code, stdout.getvalue(), stderr.getvalue()
+
+    def compare(self, name: str, *words: str) -> None:
+        """A command on the page, and what it prints here."""
+        code, stdout, stderr = self.run_command(*words)
+        shown = ' '.join(words)
+        text = (
+            f'$ nova-vgpu {self.shown_options}provider {shown} --node {NODE}\n'
+            f'{stdout}{stderr}'
+        )
+        path = EXAMPLES / name
+        # To write them anew, empty the files and run this test.
+        if path.exists() and not path.read_text():
+            path.write_text(text)
+        self.assertEqual(path.read_text(), text)
+        self.assertLessEqual(
+            max(len(line) for line in stdout.splitlines() or ['']), 80
+        )
+        self.codes.append(code)
 
     def make_novas_tree(self) -> None:
         """What nova-compute made of the demonstration's host."""
@@ -106,22 +128,7 @@ class ProviderTestCase(testtools.TestCase):
 class ExamplesTest(ProviderTestCase):
     """In the order of the page, each on what the one before left."""
 
-    def compare(self, name: str, *words: str) -> None:
-        code, stdout, stderr = self.run_command(*words)
-        shown = ' '.join(words)
-        text = f'$ nova-vgpu provider {shown} --node {NODE}\n{stdout}{stderr}'
-        path = EXAMPLES / name
-        # To write them anew, empty the files and run this test.
-        if path.exists() and not path.read_text():
-            path.write_text(text)
-        self.assertEqual(path.read_text(), text)
-        self.assertLessEqual(
-            max(len(line) for line in stdout.splitlines() or ['']), 80
-        )
-        self.codes.append(code)
-
     def test_they_are_real(self) -> None:
-        self.codes: list[int] = []
         self.make_novas_tree()
         self.compare('provider-diff.console', 'diff')
         self.compare('provider-sync.console', 'sync')

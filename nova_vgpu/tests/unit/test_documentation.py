@@ -83,6 +83,14 @@ EXPECTED = {
     ),
     'every-option.conf': Expected(WORKSTATION),
     'nova-names.conf': Expected(WORKSTATION),
+    'for-novas-driver.conf': Expected(
+        BOTH_T4 | {'0000:41:00.0': ('A40-8Q', 'VGPU', 6)},
+        (
+            # Nova's driver gives nothing to GPUs that are not listed.
+            ('error', 'type-not-offered', '0000:c1:00.0'),
+            ('error', 'type-not-offered', '0001:c8:00.0'),
+        ),
+    ),
     'conflicting.conf': Expected(
         {'0000:84:00.0': ('T4-2Q', 'VGPU', 8)},
         (('fatal', 'gpu-under-two-types', '0000:85:00.0'),),

@@ -185,6 +185,7 @@ class TestHelp(test_commands.CommandTestCase):
             ('provider', 'show'),
             ('provider', 'diff'),
             ('provider', 'sync'),
+            ('provider', 'hand-back'),
             ('demo',),
         ):
             grouped = command[0] in ('gpu', 'type', 'device', 'provider')

@@ -67,12 +67,14 @@ class Adapter:
         self._takes = takes
         self.calls: list[tuple[str, str]] = []
         self.timeouts: list[float] = []
+        self.microversions: list[str] = []
 
     def request(
         self, path: str, method: str, **arguments: typing.Any
     ) -> requests.Response:
         self.calls.append((method, path))
         self.timeouts.append(arguments['timeout'])
+        self.microversions.append(arguments['microversion'])
         self._clock.now += self._takes
         outcome = self._outcomes[0]
         if len(self._outcomes) > 1:
@@ -261,3 +263,22 @@ class TestSynchronisation(RequestTestCase):
             *(conflict, conflict, good),
         )
         self.assertEqual(3, len(made))
+
+
+class TestReshape(RequestTestCase):
+    change = values.Reshape('node', (), (), ())
+
+    def test_the_types_of_consumers_stay_as_they_are(self) -> None:
+        """Since 1.38 one has to be given; Nova's servers have none."""
+        placement = client.PlacementClient(self.requester(answer(204)))
+        placement.apply(self.change, {})
+        self.assertEqual(['1.37'], self.adapter.microversions)
+
+    def test_who_may_not_is_told_who_may(self) -> None:
+        refusal = answer(403, {'errors': [{'detail': 'Policy says no'}]})
+        placement = client.PlacementClient(self.requester(refusal))
+        error = self.assertRaises(
+            exception.PlacementError, placement.apply, self.change, {}
+        )
+        for words in ('Policy says no', '"service"', '[placement]'):
+            self.assertIn(words, str(error))

@@ -1,0 +1,41 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu provider hand-back``: the way to Nova's own driver."""
+
+import argparse
+
+from nova_vgpu import application
+from nova_vgpu.cmd import provider_base
+
+
+class HandBack(provider_base.ChangePlacement):
+    """Leave Placement as Nova's own driver wants it.
+
+    To be run after nova-compute was stopped and before it is started with
+    Nova's driver. What servers hold of a GPU moves to the providers of the
+    virtual functions that hold their vGPUs, and the GPU's provider goes. GPUs
+    without virtual functions have the same provider with both drivers.
+
+    The guests tell which vGPUs are theirs, so "--libvirt" has to be given.
+    Unless all is clear for every server, nothing is changed. Each change is
+    printed when it is made. If there is nothing to change, nothing is written.
+    """
+
+    def make_target(
+        self, parsed_args: argparse.Namespace
+    ) -> application.HandBack:
+        # First: without libvirt there is no need to look at anything else.
+        guests = application.read_guests(self.source)
+        _host, plan = provider_base.read_plan(self)
+        node = provider_base.node_of(self, parsed_args)
+        return application.HandBack(plan, guests, node)
