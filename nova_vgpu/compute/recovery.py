@@ -95,9 +95,11 @@ class Recovery(allocation.Allocation):
             self._create_lost(context, instance, lost)
 
     def _list_lost_mdevs(self, uuids: set[str]) -> set[str]:
+        """Those that do not exist, or are only defined."""
         if not uuids:
             return uuids
-        there = tuple(self._host.list_mediated_devices() or ())
+        inactive = {device.name() for device in self._list_inactive_mdevs()}
+        there = set(self._host.list_mediated_devices() or ()) - inactive
         return {
             uuid
             for uuid in uuids
