@@ -40,7 +40,7 @@ class HandBackScene(faults.Scene):
         hosts.gpu('42:00.0', boards.A40, 'nvidia-562', vfs=1),
         hosts.gpu('c8:00.0', boards.L40S, vfs=2, vendor_vfio=True),
     )
-    buses = ('41', '42', 'c8')
+    buses: tuple[str, ...] = ('41', '42', 'c8')
 
     def set_up(self) -> None:
         self.operator.create(self.node)

@@ -54,7 +54,7 @@ class GoingBackTest(simulated.SimulatedTestBase):
         self.start_host(HOST, hosts.gpu('41:00.0', boards.A40, vfs=32))
         self.servers = [self.boot(), self.boot()]
         self.functions = [self.mdevs_of(server) for server in self.servers]
-        self.vgpus = [self.vgpus_of(server) for server in self.servers]
+        self.vgpus = [self.mdev_uuids_of(server) for server in self.servers]
 
     def switch(self, driver: str) -> None:
         self.flags(compute_driver=driver)
@@ -84,7 +84,7 @@ class GoingBackTest(simulated.SimulatedTestBase):
         found = application.sync_placement(self.connect(), target, made.append)
         return made, found
 
-    def vgpus_of(self, server: typing.Any) -> set[str]:
+    def mdev_uuids_of(self, server: typing.Any) -> set[str]:
         assigned = self.computes[
             HOST
         ].driver._get_all_assigned_mediated_devices()
@@ -110,7 +110,7 @@ class GoingBackTest(simulated.SimulatedTestBase):
     def check_kept(self, expected: typing.Callable[[int], list[str]]) -> None:
         """The vGPUs are the same, and allocated from these devices."""
         for number, server in enumerate(self.servers):
-            self.assertEqual(self.vgpus[number], self.vgpus_of(server))
+            self.assertEqual(self.vgpus[number], self.mdev_uuids_of(server))
             self.assertEqual(expected(number), self.providers_of(server))
 
     def test_without_it_the_provider_of_the_gpu_stays_for_ever(self) -> None:
@@ -173,7 +173,7 @@ class GoingBackTest(simulated.SimulatedTestBase):
         self.switch(NOVAS)
         self.servers.append(self.boot())
         self.functions.append(self.mdevs_of(self.servers[-1]))
-        self.vgpus.append(self.vgpus_of(self.servers[-1]))
+        self.vgpus.append(self.mdev_uuids_of(self.servers[-1]))
         self.switch(OURS)
         self.check_kept(lambda _number: [A40])
         gpu = self.provider(A40)

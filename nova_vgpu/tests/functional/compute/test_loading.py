@@ -13,16 +13,17 @@
 """How nova-compute comes to this driver."""
 
 from collections.abc import Iterator
-import importlib
 import inspect
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import typing
-import zipfile
 
 import fixtures
 import nova.privsep
+import nova.virt
 from nova.virt.libvirt import driver as libvirt_driver
 import testtools
 from testtools import matchers
@@ -116,44 +117,88 @@ class LoadingTest(testtools.TestCase):
                 method.__doc__ or '', "(Extends|Replaces) Nova's", name
             )
 
-    def test_the_start_command_makes_it_importable(self) -> None:
-        code = (
-            'from nova_vgpu.compute import start\n'
-            'start.make_importable()\n'
-            'from nova.virt import driver\n'
-            'from oslo_utils import importutils\n'
-            "print(importutils.import_class('nova.virt.vgpu.LibvirtVGPUDriver'))"
-        )
-        found = subprocess.run(
-            [sys.executable, '-c', code],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=120,
-        )
-        self.assertIn('nova_vgpu.compute.driver', found.stdout, found.stderr)
-
-    def test_the_wheel_puts_the_shim_where_nova_looks(self) -> None:
-        directory = self.useFixture(fixtures.TempDir()).path
-        command = [sys.executable, '-m', 'pip', 'wheel', '--no-deps']
-        command += ['--no-build-isolation', '-w', directory, str(ROOT)]
-        built = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=300
-        )
-        self.assertEqual(0, built.returncode, built.stdout + built.stderr)
-        (wheel,) = pathlib.Path(directory).glob('*.whl')
-        with zipfile.ZipFile(wheel) as archive:
-            names = set(archive.namelist())
-        self.assertIn('nova/virt/vgpu/__init__.py', names)
-        self.assertNotIn('nova/__init__.py', names)
-        self.assertNotIn('nova/virt/__init__.py', names)
-
     def test_what_needs_privileges_goes_to_novas_helper(self) -> None:
         """It refuses what was not made for it; see also its unit tests."""
         context = nova.privsep.sys_admin_pctxt
         self.assertTrue(context.is_entrypoint(privileged.write_type))
         self.assertFalse(context.is_entrypoint(vendor_vfio.write_type))
 
-    def test_the_commands_exist(self) -> None:
-        start: typing.Any = importlib.import_module('nova_vgpu.compute.start')
-        self.assertTrue(callable(start.main))
+
+#: Nova's own way to load the driver of its configuration.
+LOAD = """
+import nova.conf
+from nova.virt import driver
+nova.conf.CONF([], project='nova', default_config_files=[])
+nova.conf.CONF.set_override('compute_driver', 'vgpu.LibvirtVGPUDriver')
+loaded = driver.load_compute_driver(None)
+import nova.virt, nova_vgpu, sys
+shim = sys.modules['nova.virt.vgpu']
+print(type(loaded).__name__, nova.virt.__file__, nova_vgpu.__file__,
+      shim.__file__, sep='\\n')
+"""
+
+
+class WheelTest(testtools.TestCase):
+    """The built wheel, installed as it would be on a host."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = pathlib.Path(
+            self.useFixture(fixtures.TempDir()).path
+        ).resolve()
+        self.pip(
+            'wheel', '--no-build-isolation', '-w', self.directory, str(ROOT)
+        )
+        (self.wheel,) = self.directory.glob('*.whl')
+        self.site = self.directory / 'site'
+
+    def pip(self, command: str, *arguments: object) -> None:
+        self.run_python('-m', 'pip', command, '--no-deps', *arguments)
+
+    def run_python(self, *arguments: object) -> str:
+        """Run it with what is in the site before everything else."""
+        done = subprocess.run(
+            [sys.executable, *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            cwd=self.directory,
+            env={**os.environ, 'PYTHONPATH': str(self.directory / 'site')},
+        )
+        self.assertEqual(0, done.returncode, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_beside_nova_it_is_where_nova_looks(self) -> None:
+        self.pip('install', '--target', self.site, self.wheel)
+        # In this order: into a target, pip merges no directories.
+        shutil.copytree(
+            pathlib.Path(nova.virt.__file__).parents[1],
+            self.site / 'nova',
+            ignore=shutil.ignore_patterns('tests', '__pycache__'),
+            dirs_exist_ok=True,
+        )
+        name, virt, library, shim = self.run_python('-c', LOAD).splitlines()
+        self.assertEqual('LibvirtVGPUDriver', name)
+        for path in (virt, library, shim):
+            self.assertThat(path, matchers.StartsWith(str(self.site)))
+        self.assertEqual(
+            self.site / 'nova/virt/vgpu/__init__.py', pathlib.Path(shim)
+        )
+
+    def test_nova_elsewhere_it_takes_the_start_command(self) -> None:
+        self.pip('install', '--target', self.site, self.wheel)
+        start = 'from nova_vgpu.compute import start; start.make_importable()'
+        found = self.run_python('-c', start + LOAD)
+        name, virt, library, shim = found.splitlines()
+        self.assertEqual('LibvirtVGPUDriver', name)
+        self.assertThat(
+            virt, matchers.Not(matchers.StartsWith(str(self.site)))
+        )
+        for path in (library, shim):
+            self.assertThat(
+                path, matchers.StartsWith(str(self.site / 'nova_vgpu'))
+            )
+        # And the program itself, as far as it goes without a cloud.
+        program = self.site / 'bin/nova-vgpu-compute'
+        self.assertIn('--config-file', self.run_python(program, '--help'))
