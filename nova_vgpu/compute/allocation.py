@@ -31,6 +31,7 @@ from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import claims
 from nova_vgpu.compute import guests
@@ -142,7 +143,7 @@ class Allocation(planning.Planning):
             done = True
         finally:
             if ended and not done:
-                self._keep_up(ended)
+                self._give_back(ended)
 
     def _allocate_mdevs(self, allocations: typing.Any) -> typing.Any:
         """Extends Nova's, whose lock ends before the guest is defined.
@@ -191,6 +192,8 @@ class Allocation(planning.Planning):
         if gpu.framework is values.Framework.VENDOR_VFIO:
             (vf,) = (vf for vf in gpu.vfs if vf.name == function)
             created = function
+            # Before its type is set: if the next one fails, it is given back.
+            self._claims.add([created])
             try:
                 self._set_type(vf, vgpu_type)
             except OSError as error:
@@ -244,6 +247,18 @@ class Allocation(planning.Planning):
                 for step in steps:
                     self._carry_out(step)
             return self._make_plan()
+
+    def _give_back(self, released: Container[str]) -> None:
+        """Upkeep in the course of something else, which it must not fail."""
+        try:
+            self._keep_up(released)
+        except (
+            exception.HostUnreadable,
+            libvirt_driver.libvirt.libvirtError,
+        ) as error:
+            self._failures.say('Could not look after vGPUs', error)
+        else:
+            self._failures.forget('Could not look after vGPUs')
 
     def _carry_out(self, step: upkeep.Step) -> None:
         """One step; one that fails is tried again with the next upkeep."""

@@ -57,15 +57,17 @@ class LibvirtVGPUDriver(migration.Migration):
         (on the root, on VFs) is moved with its allocations; providers that no
         GPU serves any more are removed, or fenced while they are used.
         """
-        self._start_inactive_mediated_devices()
-        plan = self._keep_up()
+        plan = values.Plan()
+        if self._declaration.types:
+            self._start_inactive_mediated_devices()
+            plan = self._keep_up()
         wanted = [
             (assigned.gpu, provider)
             for assigned in plan.assignments
             if (provider := providers.make_provider(assigned, nodename))
         ]
         tree.ensure_providers(provider_tree, nodename, wanted)
-        if reshape.is_needed(provider_tree, nodename, plan):
+        if wanted and reshape.is_needed(provider_tree, nodename, plan):
             if allocations is None:
                 LOG.info('Asking for a reshape of the providers of GPUs.')
                 raise nova_exception.ReshapeNeeded()

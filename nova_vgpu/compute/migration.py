@@ -110,7 +110,7 @@ class Migration(operations.Operations):
     ) -> None:
         """Extends Nova's: what was to be its vGPU is free again."""
         super().rollback_live_migration_at_destination(*args, **kwargs)
-        self._keep_up()
+        self._give_back(())
 
 
 def _address(function: str) -> str:

@@ -141,4 +141,4 @@ class Operations(recovery.Recovery):
             instance, keep_vtpm=keep_vtpm, keep_nvram=keep_nvram
         )
         if released:
-            self._keep_up(released)
+            self._give_back(released)

@@ -198,6 +198,21 @@ class LifeTest(VendorVFIOTestBase):
         driver = self.computes['host1'].driver
         self.assertEqual(frozenset(), driver._claims.list())
 
+    def test_a_boot_that_gets_one_of_two_gives_it_back(self) -> None:
+        gpus = self.simulated['host1']
+        write = gpus.set_type
+        flavor = self._create_flavor(extra_spec={'resources:VGPU': '2'})
+
+        def refuse_second(address: str, number: int) -> None:
+            if number and self.types():
+                raise OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+            write(address, number)
+
+        with fixtures.MockPatchObject(gpus, 'set_type', refuse_second):
+            self.boot(flavor_id=flavor, expected_state='ERROR')
+            self.assertEqual([], self.types())
+        self.assertEqual(2, len(self.vgpus_of(self.boot(flavor_id=flavor))))
+
     def test_what_the_kernel_refuses_is_told(self) -> None:
         def refuse(address: str, _number: int) -> typing.NoReturn:
             raise OSError(errno.EIO, os.strerror(errno.EIO), address)
