@@ -23,6 +23,7 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 import contextlib
 import dataclasses
+import errno
 import typing
 
 from nova import exception as nova_exception
@@ -30,15 +31,17 @@ from nova import utils as nova_utils
 from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
+from oslo_privsep import comm
+from oslo_privsep import daemon
 
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import claims
-from nova_vgpu.compute import guests
 from nova_vgpu.compute import log
 from nova_vgpu.compute import planning
 from nova_vgpu.compute import privileged
 from nova_vgpu.decisions import upkeep
+from nova_vgpu.host import guests
 from nova_vgpu.host import vendor_vfio
 
 LOG = logging.getLogger(__name__)
@@ -50,16 +53,11 @@ _ALLOCATION_LOCK = 'nova-vgpu-allocation'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Held:
-    """What is not free.
-
-    ``taken`` names vGPUs, and functions that are to stay free for theirs;
-    ``functions`` those functions that guests have as vGPUs, with the names of
-    their types.
-    """
+class Holdings:
+    """What is not free: by name vGPUs, and functions kept for theirs."""
 
     taken: frozenset[str]
-    functions: dict[str, str | None]
+    guests: tuple[values.Guest, ...]
 
 
 class Allocation(planning.Planning):
@@ -75,61 +73,53 @@ class Allocation(planning.Planning):
     def _get_all_assigned_mediated_devices(
         self, instance: typing.Any = None
     ) -> dict[str, str]:
-        """Replaces Nova's, which knows of mdevs alone.
+        """Replaces Nova's, which knows of mdevs alone, and by one definition.
 
         Beside what guests have, it is what Nova noted for guests that are
-        migrating to this host.
+        migrating to this host. A guest that is here has what it has.
         """
+        if instance is not None:
+            guest = guests.read_guest(
+                self._host.get_connection(), instance.uuid
+            )
+            own = [vgpu.name for vgpu in guest.vgpus] if guest else []
+            noted = dict(self._list_notes()).get(instance.uuid, [])
+            return dict.fromkeys(own or noted, instance.uuid)
         assigned = {
             name: owner
-            for owner, names in self._list_noted()
-            if instance is None or instance.uuid == owner
+            for owner, names in self._list_notes()
             for name in names
         }
-        for owner, config in self._read_guests(instance):
-            functions = (name for name, _ in guests.list_functions(config))
-            for name in (*guests.list_mdevs(config), *functions):
-                assigned[name] = owner
+        for guest in guests.read_guests(self._host.get_connection()):
+            for vgpu in guest.vgpus:
+                assigned[vgpu.name] = guest.uuid
         return assigned
 
-    def _list_noted(self) -> list[tuple[str, list[str]]]:
+    def _list_notes(self) -> list[tuple[str, list[str]]]:
+        """What Nova noted for servers that no guest shows yet."""
         # A copy: other threads add to it.
         return list(dict(self.instance_claimed_mdevs).items())
 
-    def _read_guests(
-        self, instance: typing.Any = None
-    ) -> Iterator[tuple[str, guests.GuestConfig]]:
-        """The configuration of one guest, or of all, running or not."""
-        libvirt = libvirt_driver.libvirt
-        if instance is None:
-            found = self._host.list_guests(only_running=False)
-        else:
-            try:
-                found = [self._host.get_guest(instance)]
-            except nova_exception.InstanceNotFound:
-                return
-        for guest in found:
-            try:
-                config = guest.get_config()
-            except libvirt.libvirtError as error:
-                # Deleted since it was listed.
-                if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
-                    continue
-                raise
-            yield guest.uuid, config
-
-    def _read_held(self) -> Held:
+    def _read_holdings(self) -> Holdings:
+        """Only under the allocation lock does it stay so."""
+        found = guests.read_guests(self._host.get_connection())
         taken = set(self._claims.list())
-        taken.update(name for _, names in self._list_noted() for name in names)
-        functions: dict[str, str | None] = {}
-        for _, config in self._read_guests():
-            taken.update(guests.list_mdevs(config))
-            taken.update(guests.list_pci(config))
-            functions.update(guests.list_functions(config))
+        taken.update(name for _, names in self._list_notes() for name in names)
+        for guest in found:
+            taken.update(guest.mdevs)
+            taken.update(f.node_device_name for f in guest.functions)
         # A function keeps the place of an mdev that is to start there.
         for device in self._list_inactive_mdevs():
-            taken.add(device.parent())
-        return Held(frozenset(taken), functions)
+            if _is_one_of(device, taken):
+                taken.add(device.parent())
+        return Holdings(frozenset(taken), found)
+
+    def _claim_own(self, instance: typing.Any) -> list[str]:
+        """Claim what a server has, before its guest stops showing it."""
+        with _allocation_lock():
+            own = list(self._get_all_assigned_mediated_devices(instance))
+            self._claims.add(own)
+        return own
 
     # -- choosing and making ------------------------------------------------
 
@@ -151,9 +141,12 @@ class Allocation(planning.Planning):
         What was chosen is claimed until the operation ends, so that no other
         one chooses it.
         """
+        asked = self._vgpu_allocations(allocations)
+        # A server that is evacuated still holds what it had on its old host.
+        here = {p: a for p, a in asked.items() if self.provider_tree.exists(p)}
         # Not Nova's lock, which is taken within and cannot be taken twice.
         with self._operation(), _allocation_lock():
-            chosen = super()._allocate_mdevs(allocations)
+            chosen = super()._allocate_mdevs(here or asked)
             self._claims.add(chosen)
             return chosen
 
@@ -161,10 +154,10 @@ class Allocation(planning.Planning):
         self, parent: str | None, requested_types: typing.Any = None
     ) -> set[str]:
         """Replaces Nova's, which takes the GPU for the parent of its mdevs."""
-        taken = self._read_held().taken
+        plan, taken = self._make_plan(), self._read_holdings().taken
         return {
             name
-            for assigned in self._make_plan().assignments
+            for assigned in plan.assignments
             if parent in (None, assigned.gpu.name)
             for name in upkeep.list_idle(assigned, taken)
         }
@@ -173,9 +166,9 @@ class Allocation(planning.Planning):
         self, parent: str | None, uuid: str | None = None
     ) -> str | None:
         """Replaces Nova's, which creates on the GPU and not on its VFs."""
-        with _creation_lock():
-            taken = self._read_held().taken
-            for assigned in self._make_plan().assignments:
+        with creation_lock():
+            plan, taken = self._make_plan(), self._read_holdings().taken
+            for assigned in plan.assignments:
                 if parent not in (None, assigned.gpu.name):
                     continue
                 function = upkeep.find_room(assigned, taken)
@@ -220,7 +213,16 @@ class Allocation(planning.Planning):
         self._write_type(str(vf.address), number)
 
     def _write_type(self, address: str, number: int) -> None:
-        privileged.write_type(address, number)
+        try:
+            privileged.write_type(address, number)
+        except (
+            ImportError,  # it runs where this project is not installed
+            comm.PrivsepTimeout,
+            daemon.FailedToDropPrivileges,
+        ) as error:
+            raise OSError(
+                errno.EPERM, f"Nova's privileged helper fails: {error}"
+            ) from error
 
     # -- upkeep -------------------------------------------------------------
 
@@ -233,13 +235,17 @@ class Allocation(planning.Planning):
         plan = self._make_plan()
         if not upkeep.is_concerned(plan):
             return plan
-        with _allocation_lock(), _creation_lock():
+        with _allocation_lock(), creation_lock():
             # Once more, because what was in the way hid what is possible.
             for _ in range(2):
-                plan, held = self._make_plan(), self._read_held()
+                plan, held = self._make_plan(), self._read_holdings()
                 steps = list(
                     upkeep.plan_upkeep(
-                        plan, held.taken, held.functions, released
+                        plan,
+                        self._type_names,
+                        held.taken,
+                        held.guests,
+                        released,
                     )
                 )
                 if not steps:
@@ -286,19 +292,32 @@ class Allocation(planning.Planning):
             libvirt_utils.mdev_uuid2name(uuid)
         )['dev_id']
         device = self._host.device_lookup_by_name(name)
-        if device.isPersistent():
-            device.undefine()
+        is_persistent = device.isPersistent()
+        # First, because it may be refused.
         device.destroy()
+        if is_persistent:
+            device.undefine()
 
     def _start_inactive_mediated_devices(self) -> None:
         """Replaces Nova's, where one that does not start stops the service.
 
-        Its GPU may not be ready yet; it is tried again later.
+        Its GPU may not be ready yet; if a guest has it, it is tried again.
         """
-        for device in self._list_inactive_mdevs():
+        self._start_mdevs(self._list_inactive_mdevs())
+
+    def _start_held_mdevs(self) -> None:
+        """Start those that somebody has, and leave others as they are."""
+        inactive = list(self._list_inactive_mdevs())
+        if inactive:
+            taken = self._read_holdings().taken
+            self._start_mdevs(d for d in inactive if _is_one_of(d, taken))
+
+    def _start_mdevs(self, devices: Iterable[typing.Any]) -> None:
+        for device in devices:
             name = device.name()
             try:
-                self._host.device_start(device)
+                with creation_lock():
+                    self._host.device_start(device)
             except libvirt_driver.libvirt.libvirtError as error:
                 self._failures.say(f'Could not start {name}', error)
             else:
@@ -314,7 +333,16 @@ class Allocation(planning.Planning):
         return found
 
 
-def _creation_lock() -> typing.Any:
+def _is_one_of(device: typing.Any, names: Iterable[str]) -> bool:
+    """Whether an mdev of libvirt's is among vGPUs."""
+    return any(
+        # Newer libvirts append the parent.
+        device.name().startswith(libvirt_utils.mdev_uuid2name(name))
+        for name in names
+    )
+
+
+def creation_lock() -> typing.Any:
     return nova_utils.lockutils.lock(_CREATION_LOCK, external=True)
 
 

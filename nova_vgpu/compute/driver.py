@@ -24,6 +24,7 @@ from nova import exception as nova_exception
 from oslo_log import log as logging
 
 from nova_vgpu import values
+from nova_vgpu.compute import allocation
 from nova_vgpu.compute import migration
 from nova_vgpu.compute import reshape
 from nova_vgpu.compute import tree
@@ -35,6 +36,8 @@ LOG = logging.getLogger(__name__)
 class LibvirtVGPUDriver(migration.Migration):
     """``compute_driver = vgpu.LibvirtVGPUDriver``."""
 
+    _has_published = False
+
     def init_host(self, host: str) -> None:
         """Extends Nova's: a mistake in the configuration stops the service.
 
@@ -43,6 +46,8 @@ class LibvirtVGPUDriver(migration.Migration):
         """
         super().init_host(host)
         if self._declaration.types:
+            with allocation.creation_lock():
+                pass  # it needs an option; not only when a server is built
             self._keep_up()
 
     def _update_provider_tree_for_vgpu(
@@ -59,22 +64,32 @@ class LibvirtVGPUDriver(migration.Migration):
         """
         plan = values.Plan()
         if self._declaration.types:
-            self._start_inactive_mediated_devices()
+            self._drop_old_notes()
+            self._start_held_mdevs()
             plan = self._keep_up()
         wanted = [
             (assigned.gpu, provider)
             for assigned in plan.assignments
             if (provider := providers.make_provider(assigned, nodename))
         ]
-        tree.ensure_providers(provider_tree, nodename, wanted)
-        if wanted and reshape.is_needed(provider_tree, nodename, plan):
+        names = {provider.name for _, provider in wanted}
+        if reshape.is_needed(provider_tree, nodename, plan, names):
+            if self._has_published:
+                self._failures.say(
+                    'Could not move what servers hold to the providers of '
+                    'GPUs',
+                    'Nova does so only when it starts; restart nova-compute',
+                )
+                return
             if allocations is None:
                 LOG.info('Asking for a reshape of the providers of GPUs.')
                 raise nova_exception.ReshapeNeeded()
+        tree.ensure_providers(provider_tree, nodename, wanted)
+        if allocations is not None:
             self._reshape(provider_tree, nodename, plan, allocations)
-        names = {provider.name for _, provider in wanted}
         for leftover in tree.list_leftovers(provider_tree, nodename, names):
             tree.fence(provider_tree, leftover, self._has_allocations)
+        self._has_published = True
 
     def _reshape(
         self,

@@ -11,35 +11,35 @@
 #    under the License.
 
 
-"""vGPUs as they stand in the configuration of a guest.
+"""vGPUs in the shapes that Nova gives to the configuration of a guest.
 
 An mdev is a hostdev of its own kind. A virtual function with its type set is a
 PCI hostdev, and must have ``managed='no'``: with 'yes' libvirt binds it to
-another driver, and the vGPU is gone. Its alias says that it is a vGPU, unlike
-the PCI devices that Nova gives to servers by itself, and of which type: the
-function loses the type when the host is rebooted. ::
-
-    <hostdev mode='subsystem' type='pci' managed='no'>
-      <source><address domain='0x0000' bus='0x41' slot='0x00' .../></source>
-      <alias name='ua-vgpu-0-NVIDIA_L40S-24Q'/>
-    </hostdev>
-
-libvirt keeps an alias that starts with ``ua-``, and takes letters, digits,
-``_`` and ``-`` in it.
+another driver, and the vGPU is gone. What their aliases are for is said in
+:mod:`nova_vgpu.host.guests`.
 """
 
 from collections.abc import Iterator
-import re
 import typing
 
 from nova.virt.libvirt import config as guest_config
 
 from nova_vgpu import values
-
-_ALIAS = re.compile(r'ua-vgpu-[0-9]+(?:-([0-9A-Za-z_-]+))?', re.ASCII)
-_NAME = re.compile(r'[0-9A-Za-z -]+', re.ASCII)
+from nova_vgpu.host import guests
 
 GuestConfig = typing.Any  # nova.virt.libvirt.config.LibvirtConfigGuest
+
+
+# Nova has no type hints that mypy could follow.
+class MdevHostdev(
+    guest_config.LibvirtConfigGuestHostdevMDEV  # type: ignore[misc]
+):
+    """An mdev with an alias."""
+
+    alias: str | None = None
+
+    def format_dom(self) -> typing.Any:
+        return _with_alias(super().format_dom(), self.alias)
 
 
 class FunctionHostdev(
@@ -48,77 +48,40 @@ class FunctionHostdev(
     """A PCI hostdev that keeps its alias; Nova's reads but does not write."""
 
     def format_dom(self) -> typing.Any:
-        element = super().format_dom()
-        if self.alias is not None:
-            alias = element.makeelement('alias', name=self.alias)
-            element.append(alias)
-        return element
+        return _with_alias(super().format_dom(), self.alias)
 
 
-def make_hostdev(
-    address: values.PciAddress, type_name: str | None, order: int
-) -> FunctionHostdev:
-    """A virtual function as a vGPU of a guest, in which ``order`` is unique.
+def make_mdev(uuid: str, alias: str) -> MdevHostdev:
+    hostdev = MdevHostdev()
+    hostdev.uuid = uuid
+    hostdev.alias = alias
+    return hostdev
 
-    The name of a type that an alias cannot hold is left out.
-    """
+
+def make_function(address: values.PciAddress, alias: str) -> FunctionHostdev:
     hostdev = FunctionHostdev()
     hostdev.managed = 'no'
     hostdev.domain = f'{address.domain:04x}'
     hostdev.bus = f'{address.bus:02x}'
     hostdev.slot = f'{address.slot:02x}'
     hostdev.function = f'{address.function:x}'
-    hostdev.alias = f'ua-vgpu-{order}'
-    if type_name and _NAME.fullmatch(type_name):
-        hostdev.alias += '-' + type_name.replace(' ', '_')
+    hostdev.alias = alias
     return hostdev
 
 
-def list_mdevs(config: GuestConfig) -> Iterator[str]:
-    """The UUIDs of a guest's mdevs."""
-    for device in config.devices:
-        if isinstance(device, guest_config.LibvirtConfigGuestHostdevMDEV):
-            yield device.uuid
-
-
-def list_pci(config: GuestConfig) -> Iterator[str]:
-    """The node device names of all PCI devices that a guest has."""
-    for device in config.devices:
-        if isinstance(device, guest_config.LibvirtConfigGuestHostdevPCI):
-            yield _address(device).node_device_name
-
-
-def list_functions(config: GuestConfig) -> Iterator[tuple[str, str | None]]:
-    """A guest's virtual functions, each with the name of its type, if known.
-
-    Only those that are vGPUs.
-    """
-    for device in config.devices:
-        if isinstance(device, guest_config.LibvirtConfigGuestHostdevPCI):
-            alias = _ALIAS.fullmatch(device.alias or '')
-            if alias is not None:
-                type_name = (alias[1] or '').replace('_', ' ') or None
-                yield _address(device).node_device_name, type_name
-
-
-def list_function_hostdevs(config: GuestConfig) -> Iterator[FunctionHostdev]:
-    """The same as devices that can be attached and detached."""
+def list_functions(config: GuestConfig) -> Iterator[FunctionHostdev]:
+    """A guest's virtual functions that are vGPUs, to attach and detach."""
     for device in config.devices:
         if isinstance(
             device, guest_config.LibvirtConfigGuestHostdevPCI
-        ) and _ALIAS.fullmatch(device.alias or ''):
-            hostdev = make_hostdev(_address(device), None, 0)
-            hostdev.alias = device.alias
-            yield hostdev
-
-
-def _address(hostdev: typing.Any) -> values.PciAddress:
-    return values.PciAddress(
-        int(hostdev.domain, 16),
-        int(hostdev.bus, 16),
-        int(hostdev.slot, 16),
-        int(hostdev.function, 16),
-    )
+        ) and guests.is_alias(device.alias):
+            address = values.PciAddress(
+                int(device.domain, 16),
+                int(device.bus, 16),
+                int(device.slot, 16),
+                int(device.function, 16),
+            )
+            yield make_function(address, device.alias)
 
 
 def is_function(name: str) -> bool:
@@ -129,3 +92,9 @@ def is_function(name: str) -> bool:
 def list_gpu_functions(plan: values.Plan) -> dict[str, values.VirtualFunction]:
     """The virtual functions of all GPUs, by name."""
     return {vf.name: vf for gpu in plan.gpus for vf in gpu.vfs}
+
+
+def _with_alias(element: typing.Any, alias: str | None) -> typing.Any:
+    if alias is not None:
+        element.append(element.makeelement('alias', name=alias))
+    return element

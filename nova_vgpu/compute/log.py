@@ -52,7 +52,7 @@ class FailureLog:
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
 
-    def say(self, what: str, error: Exception) -> None:
+    def say(self, what: str, error: object) -> None:
         if self._said.get(what) != str(error):
             LOG.warning('%s; will try again: %s', what, error)
         self._said[what] = str(error)

@@ -19,13 +19,21 @@ is a vGPU is checked like the former and moved like the latter.
 
 import typing
 
+from nova import context as nova_context
 from nova import exception as nova_exception
+from nova import objects
 from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
+from oslo_log import log as logging
 
 from nova_vgpu.compute import guests
 from nova_vgpu.compute import operations
 from nova_vgpu.compute import planning
+
+LOG = logging.getLogger(__name__)
+
+#: The states of a live migration until its end.
+_BEGUN = ('accepted', 'queued', 'preparing', 'running', 'post-migrating')
 
 
 class Migration(operations.Operations):
@@ -105,12 +113,69 @@ class Migration(operations.Operations):
             }
         return data
 
+    def pre_live_migration(
+        self,
+        context: typing.Any,
+        instance: typing.Any,
+        block_device_info: typing.Any,
+        network_info: typing.Any,
+        disk_info: typing.Any,
+        migrate_data: typing.Any,
+    ) -> typing.Any:
+        """Extends Nova's: what was noted may be lost by a restart.
+
+        Then it may be another server's by now.
+        """
+        asked = 'source_mdev_types' in migrate_data
+        if asked and migrate_data.source_mdev_types:
+            noted = self.instance_claimed_mdevs.get(instance.uuid)
+            if not noted:
+                raise nova_exception.MigrationPreCheckError(
+                    reason=f'Unable to migrate {instance.uuid}: nova-compute '
+                    f'on {self._host.get_hostname()} was restarted since it '
+                    'chose vGPUs for it. Try again.'
+                )
+        return super().pre_live_migration(
+            context,
+            instance,
+            block_device_info,
+            network_info,
+            disk_info,
+            migrate_data,
+        )
+
+    def _drop_old_notes(self) -> None:
+        """Forget vGPUs that were chosen for migrations which never came.
+
+        Nova does not tell a destination of all that can go wrong.
+        """
+        context = nova_context.get_admin_context()
+        claimed = self._claims.list()
+        for owner, names in self._list_notes():
+            # An operation of this host takes notes as well.
+            if claimed.isdisjoint(names) and not _is_migrating(context, owner):
+                LOG.info('Server %s does not come: %s is free.', owner, names)
+                self.instance_claimed_mdevs.pop(owner, None)
+
     def rollback_live_migration_at_destination(
         self, *args: typing.Any, **kwargs: typing.Any
     ) -> None:
         """Extends Nova's: what was to be its vGPU is free again."""
         super().rollback_live_migration_at_destination(*args, **kwargs)
         self._give_back(())
+
+
+def _is_migrating(context: typing.Any, server: str) -> bool:
+    """Whether a live migration of a server has begun and not ended."""
+    found = objects.MigrationList.get_by_filters(
+        context,
+        {
+            'instance_uuid': server,
+            'migration_type': 'live-migration',
+            'status': list(_BEGUN),
+        },
+    )
+    return bool(found)
 
 
 def _address(function: str) -> str:

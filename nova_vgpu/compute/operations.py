@@ -16,10 +16,13 @@
 from collections.abc import Sequence
 import typing
 
+from nova import exception as nova_exception
 from nova.virt.libvirt import config as guest_config
+from nova.virt.libvirt import driver as libvirt_driver
 
 from nova_vgpu.compute import guests
 from nova_vgpu.compute import recovery
+from nova_vgpu.host import guests as host_guests
 
 
 class Operations(recovery.Recovery):
@@ -42,18 +45,29 @@ class Operations(recovery.Recovery):
     def _guest_add_mdevs(
         self, guest: typing.Any, chosen_mdevs: Sequence[str]
     ) -> None:
-        """Extends Nova's, which makes an mdev of every vGPU."""
-        functions = [name for name in chosen_mdevs if guests.is_function(name)]
-        super()._guest_add_mdevs(
-            guest, [name for name in chosen_mdevs if name not in functions]
-        )
-        if not functions:
-            return
-        of_gpu = guests.list_gpu_functions(self._make_plan())
-        for order, name in enumerate(functions):
-            vf, vgpu = of_gpu[name], next(iter(of_gpu[name].vgpus), None)
-            type_name = self._type_names.get(vgpu.type_id) if vgpu else None
-            guest.add_device(guests.make_hostdev(vf.address, type_name, order))
+        """Replaces Nova's, which makes an mdev of every vGPU.
+
+        And it notes their types.
+        """
+        plan = self._make_plan()
+        functions = guests.list_gpu_functions(plan)
+        types = {
+            vgpu.name: self._type_names.get(vgpu.type_id)
+            for gpu in plan.gpus
+            for vgpu in gpu.all_vgpus
+        }
+        for order, name in enumerate(chosen_mdevs):
+            alias = host_guests.make_alias(order, types.get(name))
+            if not guests.is_function(name):
+                guest.add_device(guests.make_mdev(name, alias))
+            elif name in functions:
+                address = functions[name].address
+                guest.add_device(guests.make_function(address, alias))
+            else:
+                raise recovery.unavailable(
+                    f'The vGPU on {name} is not there. "nova-vgpu check" may '
+                    'say why.'
+                )
 
     # -- a guest that has vGPUs, and is defined anew ------------------------
 
@@ -61,16 +75,25 @@ class Operations(recovery.Recovery):
         self,
         context: typing.Any,
         instance: typing.Any,
-        *args: typing.Any,
-        **kwargs: typing.Any,
+        network_info: typing.Any,
+        share_info: typing.Any,
+        block_device_info: typing.Any = None,
+        accel_info: typing.Any = None,
     ) -> typing.Any:
         """Extends Nova's, which gives a lost vGPU back to some flavors only.
 
         Nova does so for the literal ``resources:VGPU``. This is also how a
         server is started, and how it comes back after a reboot of the host.
         """
-        with self._with_own_vgpus(context, instance):
-            return super()._hard_reboot(context, instance, *args, **kwargs)
+        with self._with_own_vgpus(context, instance, accel_info):
+            return super()._hard_reboot(
+                context,
+                instance,
+                network_info,
+                share_info,
+                block_device_info,
+                accel_info,
+            )
 
     def finish_revert_migration(
         self,
@@ -88,12 +111,29 @@ class Operations(recovery.Recovery):
                 context, instance, *args, **kwargs
             )
 
+    def rescue(
+        self,
+        context: typing.Any,
+        instance: typing.Any,
+        *args: typing.Any,
+        **kwargs: typing.Any,
+    ) -> typing.Any:
+        """Extends Nova's: the host may have been rebooted meanwhile."""
+        with self._with_own_vgpus(context, instance):
+            return super().rescue(context, instance, *args, **kwargs)
+
+    def unrescue(self, context: typing.Any, instance: typing.Any) -> None:
+        """Extends Nova's: the host may have been rebooted meanwhile."""
+        with self._operation():
+            self._make_ready(context, instance, set(self._claim_own(instance)))
+            super().unrescue(context, instance)
+
     # -- a guest that leaves its vGPUs for a while, or for good -------------
 
     def suspend(self, context: typing.Any, instance: typing.Any) -> None:
         """Extends Nova's: what is detached for it stays the server's."""
         with self._operation():
-            self._claims.add(self._get_all_assigned_mediated_devices(instance))
+            self._claim_own(instance)
             super().suspend(context, instance)
 
     def resume(
@@ -105,16 +145,25 @@ class Operations(recovery.Recovery):
     ) -> None:
         """Extends Nova's: the host may have been rebooted meanwhile."""
         with self._operation():
-            held = list(self._get_all_assigned_mediated_devices(instance))
-            self._claims.add(held)
-            self._make_ready(context, instance, held)
+            self._make_ready(context, instance, set(self._claim_own(instance)))
             super().resume(context, instance, *args, **kwargs)
 
     def _detach_mediated_devices(self, guest: typing.Any) -> None:
         """Extends Nova's, which detaches mdevs alone."""
         super()._detach_mediated_devices(guest)
-        for hostdev in guests.list_function_hostdevs(guest.get_config()):
-            guest.detach_device(hostdev, live=True)
+        libvirt = libvirt_driver.libvirt
+        for hostdev in guests.list_functions(guest.get_config()):
+            try:
+                guest.detach_device(hostdev, live=True)
+            except libvirt.libvirtError as error:
+                code = error.get_error_code()
+                if code != libvirt.VIR_ERR_CONFIG_UNSUPPORTED:
+                    raise
+                raise nova_exception.InstanceFaultRollback(
+                    nova_exception.InstanceSuspendFailure(
+                        reason=f'its vGPU cannot be detached: {error}'
+                    )
+                ) from error
 
     def _get_mdevs_from_guest_config(self, xml: str) -> list[typing.Any]:
         """Extends Nova's, which finds mdevs alone to attach them again."""
@@ -122,7 +171,7 @@ class Operations(recovery.Recovery):
         config.parse_str(xml)
         return [
             *super()._get_mdevs_from_guest_config(xml),
-            *guests.list_function_hostdevs(config),
+            *guests.list_functions(config),
         ]
 
     def _undefine_domain(
@@ -133,9 +182,9 @@ class Operations(recovery.Recovery):
     ) -> None:
         """Extends Nova's: functions that the guest had lose their types."""
         released = {
-            name
-            for _, config in self._read_guests(instance)
-            for name, _ in guests.list_functions(config)
+            vgpu.name
+            for vgpu in self._read_vgpus(instance)
+            if guests.is_function(vgpu.name)
         }
         super()._undefine_domain(
             instance, keep_vtpm=keep_vtpm, keep_nvram=keep_nvram

@@ -19,7 +19,7 @@ defined it or started it.
 """
 
 from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Set
 import contextlib
 import typing
 
@@ -32,6 +32,8 @@ from oslo_log import log as logging
 from nova_vgpu import values
 from nova_vgpu.compute import allocation
 from nova_vgpu.compute import guests
+from nova_vgpu.decisions import upkeep
+from nova_vgpu.host import guests as host_guests
 
 LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
@@ -42,14 +44,16 @@ class Recovery(allocation.Allocation):
 
     @contextlib.contextmanager
     def _with_own_vgpus(
-        self, context: typing.Any, instance: typing.Any
+        self,
+        context: typing.Any,
+        instance: typing.Any,
+        accel_info: typing.Any = None,
     ) -> Iterator[None]:
         """Let the server keep its vGPUs while its guest is not defined."""
         with self._operation():
-            held = list(self._get_all_assigned_mediated_devices(instance))
-            self._claims.add(held)
-            if held:
-                self._make_ready(context, instance, held)
+            own = set(self._claim_own(instance)) - _list_cyborgs(accel_info)
+            if own:
+                self._make_ready(context, instance, own)
             elif self._declaration.types:
                 self._choose_anew(context, instance)
             try:
@@ -72,29 +76,45 @@ class Recovery(allocation.Allocation):
             )
 
     def _make_ready(
-        self, context: typing.Any, instance: typing.Any, held: Sequence[str]
+        self, context: typing.Any, instance: typing.Any, own: Set[str]
     ) -> None:
         """See that the vGPUs that a guest has are there; make them if not.
 
         :raises ComputeResourcesUnavailable: if one cannot be had.
         """
-        functions = {name for name in held if guests.is_function(name)}
+        functions = {name for name in own if guests.is_function(name)}
         if functions:
-            there = guests.list_gpu_functions(self._keep_up())
-            for name in sorted(functions):
-                if name not in there or not there[name].vgpus:
-                    raise _unavailable(
-                        f'The vGPU of {instance.uuid} on {name} is not there '
-                        'and cannot be made. "nova-vgpu check" may say why.'
-                    )
-        lost = self._list_lost_mdevs(set(held) - functions)
+            self._require_functions(instance, functions)
+        lost = self._list_lost_mdevs(own - functions)
         if lost:
-            self._start_inactive_mediated_devices()
+            self._start_held_mdevs()
             lost = self._list_lost_mdevs(lost)
         if lost:
             self._create_lost(context, instance, lost)
 
-    def _list_lost_mdevs(self, uuids: set[str]) -> set[str]:
+    def _require_functions(
+        self, instance: typing.Any, functions: Set[str]
+    ) -> None:
+        there = guests.list_gpu_functions(self._keep_up())
+        for vgpu in self._read_vgpus(instance):
+            if vgpu.name in functions and (
+                vgpu.name not in there
+                or not upkeep.has_its_type(
+                    there[vgpu.name], vgpu, self._type_names
+                )
+            ):
+                raise unavailable(
+                    f'The vGPU of {instance.uuid} on {vgpu.name} is not there '
+                    'and cannot be made. "nova-vgpu check" may say why.'
+                )
+
+    def _read_vgpus(self, instance: typing.Any) -> list[values.GuestVGPU]:
+        guest = host_guests.read_guest(
+            self._host.get_connection(), instance.uuid
+        )
+        return list(guest.vgpus) if guest else []
+
+    def _list_lost_mdevs(self, uuids: Set[str]) -> Set[str]:
         """Those that do not exist, or are only defined."""
         if not uuids:
             return uuids
@@ -111,35 +131,68 @@ class Recovery(allocation.Allocation):
         }
 
     def _create_lost(
-        self, context: typing.Any, instance: typing.Any, lost: set[str]
+        self, context: typing.Any, instance: typing.Any, lost: Set[str]
     ) -> None:
         """Create mdevs again, with their UUIDs, where Placement has them."""
         allocations = self._get_allocations(context, instance)
-        asked = [
-            self._get_gpu_name(provider)
+        plan = self._make_plan()
+        places = [
+            assigned
             for provider, given in allocations.items()
             for _ in range(sum(given['resources'].values()))
+            for assigned in plan.assignments
+            if assigned.gpu.name == self._get_gpu_name(provider)
         ]
-        own = self._get_all_assigned_mediated_devices(instance)
-        for vgpu in self._list_vgpus():
-            gpu = self._gpu_of(vgpu.function)
-            if vgpu.name in own and gpu in asked:
-                asked.remove(gpu)
-        # An mdev that Cyborg made is not among the allocations.
-        for uuid, gpu in zip(sorted(lost), asked, strict=False):
-            LOG.info('Creating vGPU %s again.', uuid, instance=instance)
-            if self._create_new_mediated_device(gpu, uuid) is None:
-                raise _unavailable(
-                    f'vGPU {uuid} of {instance.uuid} is gone, and {gpu} has '
-                    'no room to create it again.'
-                )
+        own = self._read_vgpus(instance)
+        there = {vgpu.name for gpu in plan.gpus for vgpu in gpu.all_vgpus}
+        for vgpu in own:
+            # What is there has its place already.
+            for assigned in places:
+                names = {found.name for found in assigned.gpu.all_vgpus}
+                if vgpu.name in there and vgpu.name in names:
+                    places.remove(assigned)
+                    break
+        types = {vgpu.name: vgpu.type_name for vgpu in own}
+        for uuid, assigned in zip(sorted(lost), places, strict=False):
+            self._create_again(instance, uuid, assigned, types.get(uuid))
+
+    def _create_again(
+        self,
+        instance: typing.Any,
+        uuid: str,
+        assigned: values.Assignment,
+        type_name: str | None,
+    ) -> None:
+        gpu, now = assigned.gpu, assigned.type
+        if type_name and now and type_name != now.name:
+            raise unavailable(
+                f'vGPU {uuid} of {instance.uuid} is gone: it was of type '
+                f'{type_name}, but GPU {gpu} serves {now} now.'
+            )
+        LOG.info('Creating vGPU %s again.', uuid, instance=instance)
+        if self._create_new_mediated_device(gpu.name, uuid) is None:
+            raise unavailable(
+                f'vGPU {uuid} of {instance.uuid} is gone, and GPU {gpu} has '
+                'no room to create it again.'
+            )
 
     def _get_allocations(
         self, context: typing.Any, instance: typing.Any
     ) -> dict[str, typing.Any]:
-        """What a server holds of vGPUs, by provider."""
+        """What a server holds of vGPUs of this host, by provider."""
+        self._ensure_provider_tree(context)
+        held = self.virtapi.reportclient.get_allocations_for_consumer(
+            context, instance.uuid
+        )
+        return {
+            provider: given
+            for provider, given in self._vgpu_allocations(held).items()
+            if self.provider_tree.exists(provider)
+        }
+
+    def _ensure_provider_tree(self, context: typing.Any) -> None:
+        """Guests are started before Nova first updates the providers."""
         if self.provider_tree is None:
-            # Guests are started before the first update of the providers.
             name = self._host.get_hostname()
             node = objects.ComputeNode.get_by_host_and_nodename(
                 context, CONF.host, name
@@ -148,26 +201,23 @@ class Recovery(allocation.Allocation):
             self.provider_tree = client.get_provider_tree_and_ensure_root(
                 context, node.uuid, name=name
             )
-        held = self.virtapi.reportclient.get_allocations_for_consumer(
-            context, instance.uuid
-        )
-        of_vgpus: dict[str, typing.Any] = self._vgpu_allocations(held)
-        return of_vgpus
 
     def _get_gpu_name(self, provider: str) -> str:
         data = self.provider_tree.data(provider)
         node = self.provider_tree.data(data.parent_uuid).name
         return str(data.name).removeprefix(f'{node}_')
 
-    def _list_vgpus(self) -> list[values.VGPU]:
-        return [
-            vgpu
-            for assigned in self._make_plan().assignments
-            for vgpu in assigned.gpu.all_vgpus
-        ]
+
+def _list_cyborgs(accel_info: typing.Any) -> set[str]:
+    """The mdevs that Cyborg makes for a server, and looks after."""
+    return {
+        request['attach_handle_uuid']
+        for request in accel_info or ()
+        if request['attach_handle_type'] == 'MDEV'
+    }
 
 
-def _unavailable(reason: str) -> nova_exception.ComputeResourcesUnavailable:
+def unavailable(reason: str) -> nova_exception.ComputeResourcesUnavailable:
     # Nova 33 says that a guest does not resume with its host, but not why.
     LOG.error(reason)
     return nova_exception.ComputeResourcesUnavailable(reason=reason)

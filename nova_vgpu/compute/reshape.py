@@ -17,6 +17,7 @@ GPU, which has the same name here, or of each of its virtual functions. What
 servers hold of the latter moves to the provider of the GPU.
 """
 
+from collections.abc import Collection
 import typing
 
 from nova_vgpu import values
@@ -25,10 +26,16 @@ from nova_vgpu.decisions import providers
 Tree = typing.Any  # nova.compute.provider_tree.ProviderTree
 
 
-def is_needed(tree: Tree, node: str, plan: values.Plan) -> bool:
-    """Whether something is on providers where it does not belong."""
-    return 'VGPU' in tree.data(node).inventory or bool(
-        _find_moves(tree, node, plan)
+def is_needed(
+    tree: Tree, node: str, plan: values.Plan, wanted: Collection[str]
+) -> bool:
+    """Whether something is on providers where it does not belong.
+
+    :param wanted: names of the providers that GPUs are to have.
+    """
+    return bool(wanted) and (
+        'VGPU' in tree.data(node).inventory
+        or bool(_find_moves(tree, node, plan, wanted))
     )
 
 
@@ -42,7 +49,8 @@ def move_from_functions(
 
     ``allocations`` is edited in place, as Nova has it.
     """
-    moves = _find_moves(tree, node, plan)
+    wanted = {tree.data(uuid).name for uuid in tree.get_provider_uuids(node)}
+    moves = _find_moves(tree, node, plan, wanted)
     targets = {tree.data(old).uuid: tree.data(new) for old, new in moves}
     for consumer in allocations.values():
         held = consumer['allocations']
@@ -59,13 +67,13 @@ def move_from_functions(
 
 
 def _find_moves(
-    tree: Tree, node: str, plan: values.Plan
+    tree: Tree, node: str, plan: values.Plan, wanted: Collection[str]
 ) -> list[tuple[str, str]]:
     """Names of providers to leave and to move to."""
     return [
         (old, new)
         for assigned in plan.assignments
-        if tree.exists(new := providers.name_of(node, assigned.gpu.name))
+        if (new := providers.name_of(node, assigned.gpu.name)) in wanted
         for vf in assigned.gpu.vfs
         if tree.exists(old := providers.name_of(node, vf.name))
     ]

@@ -21,6 +21,7 @@ the host, which clears the type.
 """
 
 from collections.abc import Container
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 import dataclasses
@@ -112,58 +113,84 @@ def is_concerned(plan: values.Plan) -> bool:
 
 def plan_upkeep(
     plan: values.Plan,
+    names: Mapping[str, str],
     taken: Container[str],
-    guests: Mapping[str, str | None],
+    guests: Iterable[values.Guest],
     released: Container[str] = (),
 ) -> Iterator[Step]:
     """What brings the vGPUs of the host back in line with its guests.
 
+    :param names: the names of types, also of those that no GPU offers now.
     :param taken: names of vGPUs, and of functions, that somebody has.
-    :param guests: functions that guests have as vGPUs, each with the name of
-        its type, if that is known.
     :param released: functions that a guest just gave back.
     """
+    owners = {
+        vgpu.name: (guest, vgpu) for guest in guests for vgpu in guest.vgpus
+    }
     assigned = {a.gpu.name: a for a in plan.assignments}
     for assignment in plan.assignments:
         yield from _make_way(assignment, taken)
     for gpu in plan.gpus:
-        ours = gpu.name in assigned
+        placed = assigned.get(gpu.name)
         for vf in gpu.vfs:
-            name = vf.name
-            theirs = name in taken or not (ours or name in released)
-            if vf.vendor_vfio and vf.vgpus and not theirs:
-                yield ClearType(vf)
-        yield from _restore(gpu, assigned.get(gpu.name), guests)
+            if not vf.vendor_vfio:
+                continue
+            if vf.name in owners:
+                guest, vgpu = owners[vf.name]
+                yield from _restore(vf, guest, vgpu, gpu, placed, names)
+            elif vf.vgpus and vf.name not in taken:
+                ours = placed is not None and vf.name in placed.functions
+                if ours or vf.name in released:
+                    yield ClearType(vf)
+
+
+def has_its_type(
+    vf: values.VirtualFunction,
+    vgpu: values.GuestVGPU,
+    names: Mapping[str, str],
+) -> bool:
+    """Whether a function is the vGPU that a guest was given.
+
+    A type that nothing names now, or that was not noted, is taken for it.
+    """
+    for current in vf.vgpus:
+        name = names.get(current.type_id)
+        return (
+            name is None
+            or vgpu.type_name is None
+            or bool(
+                resolution.find_matches(
+                    vgpu.type_name, [values.VGPUType(current.type_id, name)]
+                )
+            )
+        )
+    return False
 
 
 def _restore(
+    vf: values.VirtualFunction,
+    guest: values.Guest,
+    vgpu: values.GuestVGPU,
     gpu: values.PhysicalGPU,
     assigned: values.Assignment | None,
-    guests: Mapping[str, str | None],
+    names: Mapping[str, str],
 ) -> Iterator[Step]:
-    """Types that guests' functions lost, with a reboot of the host."""
-    for vf in gpu.vfs:
-        if not vf.vendor_vfio or vf.vgpus or vf.name not in guests:
-            continue
-        vgpu_type = _find_type(guests[vf.name], gpu, assigned)
-        if vgpu_type is not None:
-            yield SetType(vf, vgpu_type)
+    """The type that a guest's function lost, as with a reboot of the host.
 
-
-def _find_type(
-    name: str | None,
-    gpu: values.PhysicalGPU,
-    assigned: values.Assignment | None,
-) -> values.VGPUType | None:
-    """The type that a guest was given, as the GPU knows it now.
-
-    What the GPU serves to others now may be another one. A guest of which it
-    is not known gets that.
+    What the GPU serves to others now may be another one; a guest whose type
+    was not noted gets that.
     """
-    if name is None:
-        return assigned.type if assigned else None
-    matches = resolution.find_matches(name, gpu.types)
-    return matches[0] if len(matches) == 1 else None
+    if vf.vgpus:
+        if not guest.running and not has_its_type(vf, vgpu, names):
+            yield ClearType(vf)  # and then it gets its own
+        return
+    if vgpu.type_name is None:
+        vgpu_type = assigned.type if assigned else None
+    else:
+        matches = resolution.find_matches(vgpu.type_name, gpu.types)
+        vgpu_type = matches[0] if len(matches) == 1 else None
+    if vgpu_type is not None:
+        yield SetType(vf, vgpu_type)
 
 
 def _make_way(
@@ -176,6 +203,7 @@ def _make_way(
         if (
             vgpu.uuid is not None
             and vgpu.uuid not in taken
+            and vgpu.function in assigned.functions
             and vgpu.type_id != assigned.type.id
         ):
             yield RemoveMdev(vgpu.uuid)

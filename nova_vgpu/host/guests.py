@@ -16,11 +16,26 @@ What a guest has is in two places: what it runs with, and what it is defined
 with. They differ while a change waits for the next start, and a guest that
 Nova suspended has its mdevs only in the latter. A device in either is the
 guest's.
+
+A vGPU has an alias that says so, and of which type it is. A virtual function
+is told by it from PCI devices that are none, and loses its type when the host
+is rebooted. ::
+
+    <hostdev mode='subsystem' type='pci' managed='no'>
+      <source><address domain='0x0000' bus='0x41' slot='0x00' .../></source>
+      <alias name='ua-vgpu-0-NVIDIA_L40S-24Q'/>
+    </hostdev>
+
+libvirt keeps an alias that starts with ``ua-``, and takes letters, digits,
+``_`` and ``-`` in it.
 """
 
 from collections.abc import Iterable
+from collections.abc import Mapping
+import dataclasses
+import re
 import typing
-import uuid
+import uuid as uuidlib
 from xml.etree import ElementTree
 
 import libvirt
@@ -28,6 +43,18 @@ import libvirt
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import node_xml
+
+_ALIAS = re.compile(r'ua-vgpu-[0-9]+(?:-([0-9A-Za-z_-]+))?', re.ASCII)
+_NAME = re.compile(r'[0-9A-Za-z -]+', re.ASCII)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Devices:
+    """What the XML of a guest says; vGPUs with the names of their types."""
+
+    mdevs: frozenset[str] = frozenset()
+    functions: frozenset[values.PciAddress] = frozenset()
+    vgpus: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
 
 class Domain(typing.Protocol):
@@ -46,6 +73,8 @@ class Connection(typing.Protocol):
     """The part of ``libvirt.virConnect`` that is used here."""
 
     def listAllDomains(self, flags: int = 0) -> Iterable[Domain]: ...
+
+    def lookupByUUIDString(self, uuid: str) -> Domain: ...
 
 
 def read_guests(connection: Connection) -> tuple[values.Guest, ...]:
@@ -70,13 +99,44 @@ def read_guests(connection: Connection) -> tuple[values.Guest, ...]:
     return tuple(sorted(guests, key=lambda guest: guest.name))
 
 
-def parse_devices(
-    xml: str,
-) -> tuple[frozenset[str], frozenset[values.PciAddress]]:
-    """The mdevs and the PCI functions in the XML of a guest.
+def read_guest(connection: Connection, uuid: str) -> values.Guest | None:
+    """One guest; None if libvirt has none of that UUID.
+
+    :raises HostUnreadable: if libvirt does not answer, or the guest is
+        unclear.
+    """
+    try:
+        return _read(connection.lookupByUUIDString(uuid))
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return None
+        raise exception.HostUnreadable(
+            f'libvirt failed while guest {uuid} was read: {error}'
+        ) from error
+
+
+def make_alias(order: int, type_name: str | None) -> str:
+    """The alias of a guest's vGPU, of which ``order`` is unique there.
+
+    The name of a type that an alias cannot hold is left out.
+    """
+    if type_name and _NAME.fullmatch(type_name):
+        return f'ua-vgpu-{order}-{type_name.replace(" ", "_")}'
+    return f'ua-vgpu-{order}'
+
+
+def is_alias(text: str | None) -> bool:
+    """Whether an alias says that a device is a vGPU."""
+    return _ALIAS.fullmatch(text or '') is not None
+
+
+def parse_devices(xml: str) -> Devices:
+    """The mdevs, PCI functions and vGPUs in the XML of a guest.
 
     :raises Malformed: if it does not say which they are.
     """
+    if '<hostdev' not in xml and '</domain>' in xml:
+        return Devices()  # as most of them; parsing takes its time
     try:
         # From libvirt, which is trusted; expat bounds expansion.
         root = ElementTree.fromstring(xml)  # noqa: S314
@@ -84,6 +144,7 @@ def parse_devices(
         raise node_xml.Malformed(str(error)) from error
     mdevs = set()
     functions = set()
+    vgpus: dict[str, str | None] = {}
     for device in root.iterfind('devices/hostdev'):
         address = device.find('source/address')
         kind = device.get('type')
@@ -91,11 +152,27 @@ def parse_devices(
             continue
         if address is None:
             raise node_xml.Malformed(f'a {kind} <hostdev> without an address')
+        alias = _read_alias(device)
         if kind == 'mdev':
-            mdevs.add(_parse_uuid(address.get('uuid', '')))
+            uuid = _parse_uuid(address.get('uuid', ''))
+            mdevs.add(uuid)
+            vgpus[uuid] = _type_name(alias)
         else:
-            functions.add(node_xml.parse_address(address))
-    return frozenset(mdevs), frozenset(functions)
+            function = node_xml.parse_address(address)
+            functions.add(function)
+            if alias is not None:
+                vgpus[function.node_device_name] = _type_name(alias)
+    return Devices(frozenset(mdevs), frozenset(functions), vgpus)
+
+
+def _read_alias(device: ElementTree.Element) -> re.Match[str] | None:
+    alias = device.find('alias')
+    text = alias.get('name') if alias is not None else None
+    return _ALIAS.fullmatch(text or '')
+
+
+def _type_name(alias: re.Match[str] | None) -> str | None:
+    return alias[1].replace('_', ' ') if alias and alias[1] else None
 
 
 def _read(domain: Domain) -> values.Guest | None:
@@ -106,12 +183,14 @@ def _read(domain: Domain) -> values.Guest | None:
             parse_devices(domain.XMLDesc(flags))
             for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE)
         )
+        vgpus = {**now.vgpus, **defined.vgpus}
         return values.Guest(
             uuid=_parse_uuid(domain.UUIDString()),
             name=name,
             running=bool(domain.isActive()),
-            mdevs=now[0] | defined[0],
-            functions=now[1] | defined[1],
+            mdevs=now.mdevs | defined.mdevs,
+            functions=now.functions | defined.functions,
+            vgpus=tuple(values.GuestVGPU(*item) for item in vgpus.items()),
         )
     except libvirt.libvirtError as error:
         if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
@@ -125,6 +204,6 @@ def _read(domain: Domain) -> values.Guest | None:
 
 def _parse_uuid(text: str) -> str:
     try:
-        return str(uuid.UUID(text))
+        return str(uuidlib.UUID(text))
     except ValueError as error:
         raise node_xml.Malformed(f'{text[:40]!r} is no UUID') from error

@@ -23,6 +23,7 @@ from nova_vgpu.values.declaration import Written
 from nova_vgpu.values.gpu import Framework
 from nova_vgpu.values.gpu import PhysicalGPU
 from nova_vgpu.values.guest import Guest
+from nova_vgpu.values.guest import GuestVGPU
 from nova_vgpu.values.held import Allocation
 from nova_vgpu.values.held import Change
 from nova_vgpu.values.held import CreateProvider
@@ -74,6 +75,7 @@ __all__ = (
     'Difference',
     'Framework',
     'Guest',
+    'GuestVGPU',
     'HeldConsumer',
     'HeldProvider',
     'HeldTree',

@@ -18,11 +18,23 @@ from nova_vgpu.values import pci
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class GuestVGPU:
+    """A vGPU that a guest has, by the name of :class:`VGPU`.
+
+    ``type_name`` is what the guest was given, if that was noted.
+    """
+
+    name: str
+    type_name: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Guest:
     """A guest, running or not.
 
     ``uuid`` is that of Nova's server. ``mdevs`` are the UUIDs of its mediated
-    devices, ``functions`` the PCI functions that are passed through to it.
+    devices, ``functions`` the PCI functions that are passed through to it;
+    ``vgpus`` are all of the former and those of the latter that are vGPUs.
     """
 
     uuid: str
@@ -30,3 +42,4 @@ class Guest:
     running: bool
     mdevs: frozenset[str] = frozenset()
     functions: frozenset[pci.PciAddress] = frozenset()
+    vgpus: tuple[GuestVGPU, ...] = ()

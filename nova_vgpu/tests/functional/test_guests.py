@@ -54,6 +54,7 @@ class LibvirtTest(testtools.TestCase):
                         running,
                         frozenset({MDEV, OTHER}),
                         frozenset({ADDRESS}),
+                        (values.GuestVGPU(MDEV), values.GuestVGPU(OTHER)),
                     ),
                 ),
                 self.read(
@@ -137,6 +138,9 @@ class Connection:
 
     def listAllDomains(self, flags: int = 0) -> Iterable[Domain]:
         return self._found
+
+    def lookupByUUIDString(self, uuid: str) -> Domain:
+        return next(d for d in self._found if d.UUIDString().lower() == uuid)
 
 
 class OtherConnectionsTest(testtools.TestCase):

@@ -25,6 +25,7 @@ import nova.virt
 from nova_vgpu import values
 from nova_vgpu.compute import driver
 from nova_vgpu.compute import shim
+from nova_vgpu.host import guests
 
 
 class NovaWithOurDriver(fixtures.Fixture):
@@ -48,6 +49,8 @@ class NovaWithOurDriver(fixtures.Fixture):
         self.useFixture(
             _Attribute(driver.LibvirtVGPUDriver, '_write_type', _write_type)
         )
+        # Its errors and constants are Nova's fake's.
+        self.useFixture(_Attribute(guests, 'libvirt', fakelibvirt))
         self.useFixture(
             fixtures.MockPatchObject(
                 fakelibvirt.Connection, 'listAllDevices', _list_all_devices

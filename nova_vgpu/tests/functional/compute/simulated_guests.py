@@ -227,6 +227,10 @@ class Guest(fakelibvirt.Domain):
                 shown = self.hostdevs
             finally:
                 self.hostdevs = now
+        # libvirt says so of an mdev, too; Nova's fake leaves it out.
+        xml = xml.replace(
+            "type='mdev' model=", "type='mdev' managed='no' model="
+        )
         for index, hostdev in enumerate(shown):
             alias = hostdev.get('alias') or ''
             # libvirt keeps a user's alias and makes up the others.

@@ -13,14 +13,20 @@
 
 """vGPUs in guests' configurations, as real libvirt keeps them."""
 
+import typing
+
 import libvirt
 from nova.virt.libvirt import config as guest_config
 import testtools
 
 from nova_vgpu import values
 from nova_vgpu.compute import guests
+from nova_vgpu.host import guests as host_guests
 
 VF = values.PciAddress.parse('0001:c8:00.4')
+
+MDEV = 'c1b6ac4a-0b3c-4bd5-8d6d-3a0f8c0a0001'
+OTHER_MDEV = 'c1b6ac4a-0b3c-4bd5-8d6d-3a0f8c0a0002'
 
 DOMAIN = """<domain type='test'>
   <name>server</name><memory>1024</memory><os><type>hvm</type></os>
@@ -38,14 +44,18 @@ DOMAIN = """<domain type='test'>
 
 
 class GuestsTest(testtools.TestCase):
-    def define(self, hostdev: guests.FunctionHostdev) -> guests.GuestConfig:
-        """What libvirt makes of it, as Nova reads it."""
+    def define(self, hostdev: typing.Any) -> str:
+        """What libvirt makes of it."""
         connection = libvirt.open('test:///default')
         self.addCleanup(connection.close)
         domain = connection.defineXML(DOMAIN % hostdev.to_xml())
-        config = guest_config.LibvirtConfigGuest()
-        config.parse_str(domain.XMLDesc(0))
+        xml: str = domain.XMLDesc(0)
         domain.undefine()
+        return xml
+
+    def parse(self, xml: str) -> guests.GuestConfig:
+        config = guest_config.LibvirtConfigGuest()
+        config.parse_str(xml)
         return config
 
     def test_libvirt_keeps_the_type_and_that_it_is_not_managed(self) -> None:
@@ -59,29 +69,25 @@ class GuestsTest(testtools.TestCase):
             ('no name', None, None),
             ('what an alias cannot hold', "NVIDIA 'ä'/L40S", None),
         ):
-            config = self.define(guests.make_hostdev(VF, name, 0))
-            self.assertEqual(
-                [('pci_0001_c8_00_4', expected)],
-                list(guests.list_functions(config)),
-                case,
-            )
-            (hostdev,) = guests.list_function_hostdevs(config)
+            alias = host_guests.make_alias(0, name)
+            xml = self.define(guests.make_function(VF, alias))
+            vgpus = host_guests.parse_devices(xml).vgpus
+            self.assertEqual(expected, vgpus['pci_0001_c8_00_4'], case)
+            (hostdev,) = guests.list_functions(self.parse(xml))
             self.assertIn('managed="no"', hostdev.to_xml(), case)
             # Detached and attached again it is the same.
-            again = self.define(hostdev)
-            self.assertEqual(
-                list(guests.list_functions(config)),
-                list(guests.list_functions(again)),
-                case,
-            )
+            again = host_guests.parse_devices(self.define(hostdev))
+            self.assertEqual(vgpus, again.vgpus, case)
+            xml = self.define(guests.make_mdev(OTHER_MDEV, alias))
+            vgpus = host_guests.parse_devices(xml).vgpus
+            self.assertEqual(expected, vgpus[OTHER_MDEV], case)
 
     def test_other_devices_are_told_from_vgpus(self) -> None:
-        config = self.define(guests.make_hostdev(VF, None, 0))
-        self.assertEqual(
-            ['c1b6ac4a-0b3c-4bd5-8d6d-3a0f8c0a0001'],
-            list(guests.list_mdevs(config)),
+        alias = host_guests.make_alias(0, None)
+        found = host_guests.parse_devices(
+            self.define(guests.make_function(VF, alias))
         )
+        self.assertEqual({MDEV, 'pci_0001_c8_00_4'}, set(found.vgpus))
         self.assertEqual(
-            {'pci_0001_c8_00_4', 'pci_0000_81_00_0'},
-            set(guests.list_pci(config)),
+            {'0001:c8:00.4', '0000:81:00.0'}, set(map(str, found.functions))
         )

@@ -53,6 +53,11 @@ SIGNATURES = {
         'accel_info'
     ),
     'suspend': 'context, instance',
+    'unrescue': 'context, instance',
+    'pre_live_migration': (
+        'context, instance, block_device_info, network_info, disk_info, '
+        'migrate_data'
+    ),
     '_assert_source_can_live_migrate_mdevs': 'instance, dest_check_data',
     '_create_mdev': 'dev_name, mdev_type, uuid',
     '_detach_mediated_devices': 'guest',
@@ -73,6 +78,7 @@ BEGINNINGS = {
     'finish_migration': '',
     'check_source_migrate_data_at_dest': 'ctxt, instance, migrate_data',
     'finish_revert_migration': 'context, instance',
+    'rescue': 'context, instance',
     'resume': 'context, instance',
     'rollback_live_migration_at_destination': '',
 }

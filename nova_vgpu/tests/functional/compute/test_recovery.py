@@ -102,7 +102,7 @@ class MdevsAfterRebootTest(test_servers.OurTestBase):
         (mdev,) = self.connection().mdev_info.devices.values()
         self._stop_server(first)
         mdev.destroy()
-        self.assertIn(function, driver._read_held().taken)
+        self.assertIn(function, driver._read_holdings().taken)
         second = self.boot()
         self.assertNotEqual([function], self.vgpus_of(second))
         self._start_server(first)

@@ -19,6 +19,7 @@ import typing
 import fixtures
 import nova.conf
 
+from nova_vgpu.conf import devices
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.simulation import boards
 from nova_vgpu.tests import hosts
@@ -42,7 +43,8 @@ def a40(vfs: int = 32) -> typing.Any:
 
 class OurTestBase(base.OurDriver, simulated.SimulatedTestBase):
     def declare(self, *types: str, **options: typing.Any) -> None:
-        """Types by name, addresses as keyword arguments by their number."""
+        """Types by name; options of the section [devices]."""
+        devices.register_opts(CONF)
         self.flags(enabled_mdev_types=list(types), group='devices')
         self.flags(group='devices', **options)
 

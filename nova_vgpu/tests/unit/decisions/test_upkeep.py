@@ -20,6 +20,7 @@ from nova_vgpu.simulation import boards
 from nova_vgpu.simulation import host as simulation
 from nova_vgpu.tests import hosts
 
+NAMES = {t.id: t.name for t in boards.L40S.types if t.name}
 VF = [f'pci_0000_c8_00_{function}' for function in (4, 5, 6, 7)]
 
 
@@ -96,9 +97,19 @@ class TestUpkeep(testtools.TestCase):
         taken: tuple[str, ...] = (),
         guests: dict[str, str | None] | None = None,
         released: tuple[str, ...] = (),
+        running: bool = False,
     ) -> list[str]:
+        """``guests`` are functions of one, with the names of their types."""
+        guest = values.Guest(
+            'uuid',
+            'guest',
+            running,
+            vgpus=tuple(
+                values.GuestVGPU(*item) for item in (guests or {}).items()
+            ),
+        )
         found = upkeep.plan_upkeep(
-            plan, {*taken, *(guests or ())}, guests or {}, released
+            plan, NAMES, {*taken, *(guests or ())}, [guest], released
         )
         steps = [str(step) for step in found]
         if steps:
@@ -178,6 +189,31 @@ class TestUpkeep(testtools.TestCase):
             ),
         ):
             self.assertEqual([], found, case)
+
+    def test_a_function_of_another_type_is_set_right_if_it_can_be(
+        self,
+    ) -> None:
+        plan = make_plan(vfio('nvidia-1156'), 'L40S-24Q')
+        clear = ['clear the type of virtual function 0000:c8:00.4']
+        for case, expected, running, noted in (
+            ('of another type', clear, False, 'NVIDIA L40S-24Q'),
+            ('but it is in use', [], True, 'NVIDIA L40S-24Q'),
+            ('of its type', [], False, 'NVIDIA L40S-48Q'),
+            ('which was not noted', [], False, None),
+        ):
+            found = self.steps(plan, guests={VF[0]: noted}, running=running)
+            self.assertEqual(expected, found, case)
+
+    def test_functions_that_are_not_listed_are_left_alone(self) -> None:
+        declared = values.DeclaredType(
+            'L40S-24Q', 'vgpu_L40S-24Q', device_addresses=('c8:00.4',)
+        )
+        host = hosts.make_host(vfio('nvidia-1155', 'nvidia-1155'))
+        plan = mapper.make_plan(values.Declaration((declared,)), host)
+        self.assertEqual(
+            ['clear the type of virtual function 0000:c8:00.4'],
+            self.steps(plan),
+        )
 
     def test_an_idle_mdev_makes_way_if_it_has_to(self) -> None:
         (mdev,) = hosts.make_gpu(t4('nvidia-231')).vgpus
