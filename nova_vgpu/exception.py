@@ -32,6 +32,10 @@ class InvalidLibvirtGPUConfig(NovaVGPUError):
         super().__init__('\n'.join(str(problem) for problem in self.problems))
 
 
+class WrongUsage(NovaVGPUError):
+    """Options of a command that do not go together."""
+
+
 class ConfigFileError(NovaVGPUError):
     """A configuration file cannot be read at all."""
 

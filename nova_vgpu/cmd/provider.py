@@ -173,14 +173,41 @@ def _target(
 ) -> application.Target:
     """What was asked for.
 
+    :raises WrongUsage: if it cannot be meant.
     :raises InvalidLibvirtGPUConfig: if the plan is none.
     """
+    mode = application.Mode(parsed_args.mode)
+    _require_full(mode, parsed_args)
     host, plan = provider_base.read_plan(command)
     return application.Target(
         plan,
         host,
         provider_base.node_of(command, parsed_args),
-        application.Mode(parsed_args.mode),
+        mode,
         create_root=parsed_args.create_root,
         force=parsed_args.force,
     )
+
+
+def _require_full(
+    mode: application.Mode, parsed_args: argparse.Namespace
+) -> None:
+    """Refuse options that would do nothing without ``--mode full``.
+
+    :raises WrongUsage: with all of them.
+    """
+    given = [
+        option
+        for option, is_given in (
+            ('--create-root', parsed_args.create_root),
+            ('--force', parsed_args.force),
+        )
+        if is_given
+    ]
+    if given and mode is not application.Mode.FULL:
+        only = 'is' if len(given) == 1 else 'are'
+        raise exception.WrongUsage(
+            f'{" and ".join(given)} {only} for --mode full only, and the mode '
+            f'is {mode.value}. Say --mode full, or leave out '
+            f'{" and ".join(given)}.'
+        )

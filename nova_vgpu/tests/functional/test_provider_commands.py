@@ -221,6 +221,18 @@ class CommandsTest(ProviderTestCase):
         self.assertIn('VGPU: none -> 6', stdout)
         self.assertEqual(0, self.run_command('diff', *full)[0])
 
+    def test_options_of_the_full_mode_are_refused_without_it(self) -> None:
+        self.make_novas_tree()
+        for command in ('diff', 'sync'):
+            for options in (('--force',), ('--create-root', '--force')):
+                for mode in ((), ('--mode', 'traits')):
+                    words = (command, *mode, *options)
+                    code, stdout, stderr = self.run_command(*words)
+                    self.assertEqual((2, ''), (code, stdout), str(words))
+                    self.assertIn(' and '.join(options), stderr)
+                    self.assertIn('--mode full', stderr)
+        self.assertEqual([], self.proxy.seen)
+
     def test_a_cloud_by_name(self) -> None:
         self.make_novas_tree()
         (self.config_dir / 'placement.conf').unlink()
