@@ -29,6 +29,7 @@ smartquotes = False
 extensions = [
     'cliff.sphinxext',
     'command_output',
+    'flavor_examples',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',

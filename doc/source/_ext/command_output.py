@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Directives that run nova-vgpu on a simulated host while Sphinx reads.
+"""A directive that runs nova-vgpu on a simulated host while Sphinx reads.
 
 ::
 
@@ -22,13 +22,6 @@ inserts the command and what it prints. The host is that of the demonstration
 (:mod:`nova_vgpu.simulation`), a directory tree in a temporary directory; the
 options that lead there are not shown. A command that ends with another exit
 code than the page says is a warning.
-
-::
-
-    .. matching-providers:: CUSTOM_VGPU_TYPE_A40_8Q
-       :config: ../examples/several-types.conf
-
-inserts the providers of the plan that carry every trait named.
 """
 
 import io
@@ -47,16 +40,12 @@ from sphinx.util import docutils
 from sphinx.util import logging
 from sphinx.util import typing as sphinx_typing
 
-from nova_vgpu import application
 from nova_vgpu.cmd import main
-from nova_vgpu.decisions import mapper
-from nova_vgpu.decisions import providers
 from nova_vgpu.simulation import host
 from nova_vgpu.simulation import tree
 
 LOG = logging.getLogger(__name__)
 COLUMNS = '80'
-NODE = 'compute1'
 
 
 class SimulatedSysfs:
@@ -81,13 +70,14 @@ class SimulatedSysfs:
 SYSFS = SimulatedSysfs()
 
 
-class _OnSimulatedHost(docutils.SphinxDirective):
-    """What the directives have in common."""
+class CommandOutput(docutils.SphinxDirective):
+    """A command and what it prints, on both streams, as a terminal has it."""
 
     required_arguments = 1
     final_argument_whitespace = True
     option_spec: typing.ClassVar[sphinx_typing.OptionSpec] = {
         'config': directives.path,
+        'exit-code': directives.nonnegative_int,
     }
 
     def config_file(self) -> str | None:
@@ -107,15 +97,6 @@ class _OnSimulatedHost(docutils.SphinxDirective):
 
     def warn(self, message: str) -> None:
         LOG.warning('%s', message, location=self.get_location())
-
-
-class CommandOutput(_OnSimulatedHost):
-    """A command and what it prints, on both streams, as a terminal has it."""
-
-    option_spec: typing.ClassVar[sphinx_typing.OptionSpec] = {
-        **_OnSimulatedHost.option_spec,
-        'exit-code': directives.nonnegative_int,
-    }
 
     def run(self) -> list[nodes.Node]:
         command = self.arguments[0]
@@ -141,32 +122,8 @@ class CommandOutput(_OnSimulatedHost):
         return self.block(f'$ nova-vgpu {command}\n{output}')
 
 
-class MatchingProviders(_OnSimulatedHost):
-    """The providers that have every trait of a flavor."""
-
-    def run(self) -> list[nodes.Node]:
-        config = self.config_file()
-        declaration, problems = application.load_declaration(
-            [config] if config else [], [SYSFS.root]
-        )
-        simulated = application.read_host(
-            application.HostSource(sysfs_root=SYSFS.root)
-        )
-        plan = mapper.make_plan(declaration, simulated, problems)
-        wanted = set(self.arguments[0].split())
-        matching = [
-            f'{provider.name}  {provider.resource_class}: {provider.total}'
-            for provider in providers.list_providers(plan, NODE)
-            if wanted <= set(provider.traits)
-        ]
-        if not matching:
-            self.warn(f'no provider has {self.arguments[0]}')
-        return self.block('\n'.join(matching))
-
-
 def setup(app: Sphinx) -> sphinx_typing.ExtensionMetadata:
     app.add_directive('command-output', CommandOutput)
-    app.add_directive('matching-providers', MatchingProviders)
     app.connect('builder-inited', SYSFS.write)
     app.connect('build-finished', SYSFS.remove)
     return {'parallel_read_safe': True, 'parallel_write_safe': True}
