@@ -250,6 +250,56 @@ class TestProblems(DocumentationTestCase):
             self.assertIn(f'.. _problem-{code}:\n\n{code}\n', page)
 
 
+class TestLog(DocumentationTestCase):
+    """The page of the log has every message of the driver, and no other."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.messages = _messages_of_driver()
+        self.explained = [
+            (level, ' '.join(text.split()))
+            for level, text in re.findall(
+                r'^(INFO|WARNING|ERROR|EXCEPTION) ``([^`]+)``$',
+                self.pages['admin/log.rst'],
+                re.MULTILINE,
+            )
+        ]
+
+    def test_every_message_is_explained(self) -> None:
+        for message in self.messages:
+            self.assertTrue(
+                any(
+                    level in message.levels
+                    and re.search(message.pattern, text)
+                    for level, text in self.explained
+                ),
+                f'{message} is not on the page',
+            )
+
+    def test_every_explanation_has_its_message(self) -> None:
+        for level, text in self.explained:
+            self.assertTrue(
+                any(
+                    level in message.levels
+                    and re.fullmatch(message.pattern, text)
+                    for message in self.messages
+                ),
+                f'nothing says {text} with {level}',
+            )
+
+    def test_they_are_found_in_the_code(self) -> None:
+        found = {message.text for message in self.messages}
+        for text in (
+            '… […]',
+            'Could not …',
+            'Had to …, and did.',
+            'a vGPU is claimed outside of an operation',
+            'remove mdev …',
+            'vGPU … of … is gone, and … has no room to create it again.',
+        ):
+            self.assertIn(text, found)
+
+
 class TestReadme(DocumentationTestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -460,3 +510,74 @@ def _makers(module: ast.Module) -> Iterator[tuple[str, tuple[int, str]]]:
 def _severity(node: ast.AST) -> str:
     named = re.search(r'\bSeverity\.([A-Z]+)\b', ast.unparse(node))
     return values.Severity[named[1]].value if named else ''
+
+
+class _Message(typing.NamedTuple):
+    """Something that the driver says, with … where it is filled in."""
+
+    text: str
+    levels: frozenset[str]
+
+    @property
+    def pattern(self) -> str:
+        return '.*'.join(re.escape(part) for part in self.text.split('…'))
+
+
+def _messages_of_driver() -> list[_Message]:
+    """What the driver logs and raises, and what it puts into that.
+
+    A text is the first argument of something that logs, or the first argument
+    or the ``reason`` of something that is raised. Steps are logged by their
+    ``__str__``.
+    """
+    found: list[_Message] = []
+    for path in sorted((PACKAGE / 'compute').glob('*.py')):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call):
+                levels = _levels(ast.unparse(node.func))
+                found.extend(_texts(node, levels))
+            elif isinstance(node, ast.Raise) and isinstance(
+                node.exc, ast.Call
+            ):
+                found.extend(_texts(node.exc, frozenset({'EXCEPTION'})))
+    steps = ast.parse((PACKAGE / 'decisions' / 'upkeep.py').read_text())
+    for node in ast.walk(steps):
+        if isinstance(node, ast.FunctionDef) and node.name == '__str__':
+            found.extend(
+                _Message(_text(returned.value), frozenset({'INFO'}))
+                for returned in node.body
+                if isinstance(returned, ast.Return)
+            )
+    return found
+
+
+def _levels(called: str) -> frozenset[str]:
+    """How something is said by what is called."""
+    level = re.fullmatch(r'LOG\.(info|warning|error|exception)', called)
+    if level:
+        return frozenset({level[1].upper().replace('EXCEPTION', 'ERROR')})
+    return {
+        '_unavailable': frozenset({'ERROR'}),
+        'self._failures.say': frozenset({'WARNING'}),
+        # Which of the two, is up to the problem.
+        'say': frozenset({'WARNING', 'ERROR'}),
+    }.get(called, frozenset())
+
+
+def _texts(call: ast.Call, levels: frozenset[str]) -> Iterator[_Message]:
+    if ast.unparse(call.func) == '_unavailable':
+        levels = frozenset({'ERROR'})
+    reasons = [k.value for k in call.keywords if k.arg == 'reason']
+    for node in [*call.args[:1], *reasons]:
+        if levels and isinstance(node, ast.Constant | ast.JoinedStr):
+            yield _Message(_text(node), levels)
+
+
+def _text(node: ast.expr | None) -> str:
+    """The text of a constant, or of one with fields."""
+    if isinstance(node, ast.JoinedStr):
+        return ''.join(
+            str(part.value) if isinstance(part, ast.Constant) else '…'
+            for part in node.values
+        )
+    return str(ast.literal_eval(node or '')).replace('%s', '…')
