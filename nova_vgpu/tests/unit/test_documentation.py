@@ -300,6 +300,45 @@ class TestLog(DocumentationTestCase):
             self.assertIn(text, found)
 
 
+class TestCommandLines(DocumentationTestCase):
+    """Commands and options that pages name exist."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.program = main.NovaVGPU(io.StringIO(), io.StringIO())
+
+    def list_lines(self) -> Iterator[tuple[str, list[str]]]:
+        """The page, and the words after the name of the program."""
+        for name, text in self.pages.items():
+            for line in (
+                *re.findall(r':command:`nova-vgpu\s+([^`]+)`', text),
+                *re.findall(
+                    r'^ +[$#] .*\bnova-vgpu (.+)$', text, re.MULTILINE
+                ),
+                *re.findall(
+                    r'\.\. command-output:: (.+)$', text, re.MULTILINE
+                ),
+            ):
+                yield name, shlex.split(line.partition('>')[0])
+
+    def test_each_is_understood(self) -> None:
+        seen = set()
+        for page, words in self.list_lines():
+            _, rest = self.program.parser.parse_known_args(words)
+            factory, name, _ = self.program.command_manager.find_command(rest)
+            parser = factory(self.program, None).get_parser(name)
+            known = {
+                *parser._option_string_actions,
+                *self.program.parser._option_string_actions,
+            }
+            given = {
+                word.partition('=')[0] for word in words if word[:2] == '--'
+            }
+            self.assertEqual(set(), given - known, f'{words} in {page}')
+            seen.add(name)
+        self.assertIn('provider hand-back', seen)
+
+
 class TestReadme(DocumentationTestCase):
     def setUp(self) -> None:
         super().setUp()
