@@ -295,7 +295,7 @@ class TestLog(DocumentationTestCase):
             'Had to …, and did.',
             'a vGPU is claimed outside of an operation',
             'remove mdev …',
-            'vGPU … of … is gone, and … has no room to create it again.',
+            'vGPU … of … is gone, and GPU … has no room to create it again.',
         ):
             self.assertIn(text, found)
 
@@ -596,7 +596,8 @@ def _levels(called: str) -> frozenset[str]:
     if level:
         return frozenset({level[1].upper().replace('EXCEPTION', 'ERROR')})
     return {
-        '_unavailable': frozenset({'ERROR'}),
+        'unavailable': frozenset({'ERROR'}),
+        'recovery.unavailable': frozenset({'ERROR'}),
         'self._failures.say': frozenset({'WARNING'}),
         # Which of the two, is up to the problem.
         'say': frozenset({'WARNING', 'ERROR'}),
@@ -604,7 +605,7 @@ def _levels(called: str) -> frozenset[str]:
 
 
 def _texts(call: ast.Call, levels: frozenset[str]) -> Iterator[_Message]:
-    if ast.unparse(call.func) == '_unavailable':
+    if ast.unparse(call.func).endswith('unavailable'):
         levels = frozenset({'ERROR'})
     reasons = [k.value for k in call.keywords if k.arg == 'reason']
     for node in [*call.args[:1], *reasons]:
