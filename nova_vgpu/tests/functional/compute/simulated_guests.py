@@ -218,7 +218,16 @@ class Guest(fakelibvirt.Domain):
         return left
 
     def XMLDesc(self, flags: int) -> str:
+        """One that was undefined since it was listed has none any more."""
         with self._connection.lock:
+            if (
+                not self.is_running
+                and self.name() not in self._connection._vms
+            ):
+                raise self._connection.error(
+                    f"Domain not found: no domain '{self.name()}'",
+                    fakelibvirt.VIR_ERR_NO_DOMAIN,
+                )
             now = self.hostdevs
             if flags & fakelibvirt.VIR_DOMAIN_XML_INACTIVE:
                 self.hostdevs = self.configured
