@@ -1,0 +1,198 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Hosts that are full, and hosts on which much happens at once."""
+
+import concurrent.futures
+import typing
+
+import fixtures
+import futurist  # type: ignore[import-not-found,import-untyped,unused-ignore]
+from nova.tests.functional.api import client
+
+from nova_vgpu.simulation import boards
+from nova_vgpu.simulation import host as simulation
+from nova_vgpu.tests import hosts
+from nova_vgpu.tests.functional.compute import lean
+from nova_vgpu.tests.functional.compute import simulated_guests
+from nova_vgpu.tests.functional.compute import watching
+
+CLIENTS = 5
+BOOTS = 200
+#: So that they want more, together, than there is.
+HELD_BY_EACH = 1
+
+TWO_T4 = (
+    hosts.gpu('84:00.0', boards.T4),
+    hosts.gpu('85:00.0', boards.T4),
+)
+
+
+class ScaleTestBase(lean.LeanTestBase):
+    """One host with two GPUs."""
+
+    gpus: tuple[simulation.GPU, ...]
+    capacity: int
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.endings = self.useFixture(watching.Endings(self.notifier))
+        self.start_host('host1', *self.gpus)
+
+    def wait_for_end(self, server: typing.Any) -> typing.Any:
+        """The server once it is built, well or not."""
+        found: dict[str, typing.Any] = {}
+        for _ in self.endings.wait_for_more(server['id']):
+            found = self.api.get_server(server['id'])
+            if found['status'] == 'ACTIVE' or 'fault' in found:
+                break
+        return found
+
+    def delete(self, server: typing.Any) -> None:
+        seen = self.endings.count(server['id'])
+        self.api.delete_server(server['id'])
+        for _ in self.endings.wait_for_more(server['id'], seen):
+            try:
+                self.api.get_server(server['id'])
+            except client.OpenStackApiNotFoundException:
+                break
+
+    def fill(self) -> list[typing.Any]:
+        """Boot as many as there is room for, by one request for each GPU.
+
+        Nova's scheduler takes the same GPU of a host for all servers of a
+        request (https://bugs.launchpad.net/nova/+bug/1874664).
+        """
+        servers: list[typing.Any] = []
+        for _ in self.gpus:
+            self.request(min_count=self.capacity // len(self.gpus))
+            servers = list(map(self.wait_for_end, self.api.get_servers()))
+        self.assertEqual(
+            ['ACTIVE'] * self.capacity, [s['status'] for s in servers]
+        )
+        held = [key for server in servers for key in self.keys_of(server)]
+        self.assertEqual(self.capacity, len(held))
+        self.assertEqual(self.capacity, len(set(held)), held)
+        return servers
+
+    def keys_of(self, server: typing.Any) -> list[str]:
+        """The server's vGPUs: UUIDs of mdevs, or names of functions."""
+        guest = self.connection().lookupByUUIDString(server['id'])
+        return [simulated_guests.key_of(h) for h in guest.configured]
+
+    def held(self) -> int:
+        """How many vGPUs Placement has given away."""
+        return sum(
+            self._get_provider_usages(
+                self.provider(gpu.address.node_device_name)
+            ).get('VGPU', 0)
+            for gpu in self.gpus
+        )
+
+
+class FullHostTest(ScaleTestBase):
+    type_name = 'T4-1Q'
+    gpus = TWO_T4
+    capacity = 32
+
+    def test_a_request_for_many_takes_a_gpu_to_its_last_vgpu(self) -> None:
+        servers = self.fill()
+        self.assertEqual(self.capacity, self.held())
+        refused = self.wait_for_end(self.request())
+        self.assertEqual('ERROR', refused['status'])
+        self.assertIn('No valid host', refused['fault']['message'])
+        self.delete(servers[0])
+        last = self.wait_for_end(self.request())
+        self.assertEqual('ACTIVE', last['status'])
+
+
+class ManyAtOnceTest(ScaleTestBase):
+    """200 boots and deletions by clients that know nothing of each other.
+
+    What is concurrent is: the clients and Nova's API, in a thread for each;
+    conductor, scheduler and compute, in the threads that Nova itself makes for
+    what it is cast; hence also the driver, in which spawning overlaps with
+    spawning and with destroying. Nova lets boots into the driver one after the
+    other, because it looks at Placement with a lock; from there on they are on
+    their own. All of it is in one process, on databases in files, each of
+    which takes one writer at a time.
+    """
+
+    # With each server that a host has, Nova takes longer for each.
+    type_name = 'T4-4Q'
+    gpus = TWO_T4
+    capacity = 8
+
+    # As it is: whoever casts does not wait.
+    CAST_AS_CALL = False
+
+    def setUp(self) -> None:
+        super().setUp()
+        # Nova's tests have idle threads look for work 100 times a second,
+        # which is quick for few and leaves nothing to the many here.
+        self.useFixture(
+            fixtures.MockPatchObject(
+                futurist._thread.ThreadWorker, 'MAX_IDLE_FOR', 1
+            )
+        )
+
+    def test_200_boots_and_deletes_at_once_leave_nothing_behind(self) -> None:
+        overlap = watching.Overlap(self.computes['host1'].driver)
+        observer = self.useFixture(watching.Observer(self.connection()))
+        world = watching.World(BOOTS)
+        with (
+            overlap.measured(),
+            concurrent.futures.ThreadPoolExecutor(CLIENTS) as pool,
+        ):
+            list(pool.map(self.be_a_client, [world] * CLIENTS))
+        self.assertEqual(BOOTS, world.booted)
+        self.assertEqual(BOOTS, world.deleted)
+        self.assertGreaterEqual(overlap.most['spawn'], 2)
+        self.assertGreater(overlap.together, 0)
+        self.assertEqual([], observer.shared)
+        self.assert_nothing_is_left(observer.seen)
+        self.fill()
+
+    def be_a_client(self, world: watching.World) -> None:
+        mine: list[typing.Any] = []
+        while world.take_order():
+            while True:
+                seen = world.deleted
+                server = self.wait_for_end(self.request())
+                if server['status'] == 'ACTIVE':
+                    break
+                self.assertIn('No valid host', server['fault']['message'])
+                self.delete(server)
+                # It is full. Others hold all there is, or this one.
+                if mine:
+                    self.delete(mine.pop(0))
+                    world.note_deletion()
+                else:
+                    world.wait_for_deletion(seen)
+            world.note_boot()
+            mine.append(server)
+            if len(mine) > HELD_BY_EACH:
+                self.delete(mine.pop(0))
+                world.note_deletion()
+        for server in mine:
+            self.delete(server)
+            world.note_deletion()
+
+    def assert_nothing_is_left(self, ever_seen: set[str]) -> None:
+        driver, connection = self.computes['host1'].driver, self.connection()
+        self.assertEqual(0, self.held())
+        self.assertEqual(frozenset(), driver._claims.list())
+        self.assertEqual({}, connection._vms)
+        self.assertEqual({}, driver._get_all_assigned_mediated_devices())
+        existing = {m.uuid for m in connection.mdev_info.devices.values()}
+        self.assertLessEqual(existing, ever_seen)
+        self.assertLessEqual(len(existing), self.capacity)
