@@ -101,10 +101,14 @@ class Allocation(planning.Planning):
         return list(dict(self.instance_claimed_mdevs).items())
 
     def _read_holdings(self) -> Holdings:
-        """Only under the allocation lock does it stay so."""
-        found = guests.read_guests(self._host.get_connection())
+        """Only under the allocation lock does it stay so.
+
+        Each is read before what follows it: a claim ends, without the lock,
+        when it is noted or its guest is defined.
+        """
         taken = set(self._claims.list())
         taken.update(name for _, names in self._list_notes() for name in names)
+        found = guests.read_guests(self._host.get_connection())
         for guest in found:
             taken.update(guest.mdevs)
             taken.update(f.node_device_name for f in guest.functions)
@@ -255,9 +259,14 @@ class Allocation(planning.Planning):
             return self._make_plan()
 
     def _give_back(self, released: Container[str]) -> None:
+        with self._trying():
+            self._keep_up(released)
+
+    @contextlib.contextmanager
+    def _trying(self) -> Iterator[None]:
         """Upkeep in the course of something else, which it must not fail."""
         try:
-            self._keep_up(released)
+            yield
         except (
             exception.HostUnreadable,
             libvirt_driver.libvirt.libvirtError,

@@ -48,7 +48,14 @@ class LibvirtVGPUDriver(migration.Migration):
         if self._declaration.types:
             with allocation.creation_lock():
                 pass  # it needs an option; not only when a server is built
-            self._keep_up()
+            self._look_after()
+
+    def _look_after(self) -> values.Plan:
+        """Upkeep as far as it goes; one guest must not stop all others."""
+        with self._trying():
+            self._start_held_mdevs()
+            return self._keep_up()
+        return self._make_plan()
 
     def _update_provider_tree_for_vgpu(
         self,
@@ -65,8 +72,7 @@ class LibvirtVGPUDriver(migration.Migration):
         plan = values.Plan()
         if self._declaration.types:
             self._drop_old_notes()
-            self._start_held_mdevs()
-            plan = self._keep_up()
+            plan = self._look_after()
         wanted = [
             (assigned.gpu, provider)
             for assigned in plan.assignments

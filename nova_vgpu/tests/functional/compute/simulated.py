@@ -12,11 +12,13 @@
 
 """Nova on hosts whose GPUs and libvirt are simulated."""
 
+import contextlib
 import typing
 from xml.etree import ElementTree
 
 import fixtures
 from nova.tests.fixtures import libvirt as fakelibvirt
+from nova.tests.functional.api import client
 from nova.tests.functional.libvirt import test_vgpu
 from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
@@ -107,6 +109,19 @@ class SimulatedTestBase(test_vgpu.VGPUTestBase):
         return self._create_server(
             image_uuid=IMAGE, networks='auto', **options
         )
+
+    def attempt(self, server: typing.Any, action: str, **body: object) -> None:
+        """Ask for what may fail: here its error is the answer of the API."""
+        with contextlib.suppress(client.OpenStackApiException):
+            self.api.post_server_action(server['id'], {action: body})
+
+    def guest_of(self, server: typing.Any, host: str = 'host1') -> typing.Any:
+        return self.connection(host).lookupByUUIDString(server['id'])
+
+    def names_of(self, server: typing.Any, host: str = 'host1') -> list[str]:
+        """The host devices that its guest is defined with, by their names."""
+        configured = self.guest_of(server, host).configured
+        return sorted(map(simulated_guests.key_of, configured))
 
     def provider(self, device: str, host: str = 'host1') -> str | None:
         """The UUID of a device's provider, if it has one."""

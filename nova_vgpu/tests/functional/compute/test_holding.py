@@ -1,0 +1,299 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Who has a vGPU while no running guest shows it."""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
+import threading
+import typing
+
+import fixtures
+from nova import context
+from nova import objects
+from nova.tests.fixtures import libvirt as fakelibvirt
+from nova.virt.libvirt import guest
+
+from nova_vgpu.compute import allocation
+from nova_vgpu.host import guests as host_guests
+from nova_vgpu.tests.functional.compute import simulated_guests
+from nova_vgpu.tests.functional.compute import simulated_mdevs
+from nova_vgpu.tests.functional.compute import test_servers
+from nova_vgpu.tests.functional.compute import test_vendor_vfio
+
+L40S_24Q = test_vendor_vfio.L40S_24Q
+
+GUEST = """<domain type='kvm'>
+  <name>other</name><uuid>7a1c3a52-0b6a-4c8e-9f0e-54d2c4c1c002</uuid>
+  <memory>1024</memory><vcpu>1</vcpu><os><type>hvm</type></os><devices/>
+</domain>"""
+
+
+def failing(
+    message: str, code: int = fakelibvirt.VIR_ERR_INTERNAL_ERROR
+) -> Callable[..., typing.NoReturn]:
+    """A call of libvirt that fails."""
+
+    def fail(*_args: object, **_kwargs: object) -> typing.NoReturn:
+        raise simulated_mdevs.error(message, code)
+
+    return fail
+
+
+class BothKindsTestBase(test_vendor_vfio.VendorVFIOTestBase):
+    """A host with two mdevs of a T4 and two functions of an L40S."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.declare('T4-8Q', 'L40S-24Q')
+        self.list_addresses('L40S-24Q', '41:00.0')
+        self.flags(mdev_class='CUSTOM_FUNCTION', group='mdev_L40S-24Q')
+        self.start_host('host1', test_servers.t4(), test_vendor_vfio.l40s())
+        self.flavors = {
+            'mdev': self.flavor,
+            'function': self._create_flavor(
+                extra_spec={'resources:CUSTOM_FUNCTION': '1'}
+            ),
+        }
+
+    @property
+    def driver(self) -> typing.Any:
+        return self.computes['host1'].driver
+
+    def assert_kept(
+        self, server: typing.Any, flavor: str, own: list[str], case: str
+    ) -> None:
+        """Nobody else gets it, and its server finds it again."""
+        self._run_periodics()
+        other = self.boot(flavor_id=flavor)
+        self.assertNotEqual(own, self.names_of(other), case)
+        self._reboot_server(server, hard=True)
+        self.assertEqual(own, self.names_of(server), case)
+        self.assertTrue(self.guest_of(server).isActive(), case)
+        self._delete_server(other)
+
+
+class SuspendTest(BothKindsTestBase):
+    def test_one_that_fails_does_not_cost_the_vgpu(self) -> None:
+        for case, flavor in self.flavors.items():
+            server = self.boot(flavor_id=flavor)
+            own = self.names_of(server)
+            with fixtures.MockPatchObject(
+                guest.Guest, 'save_memory_state', failing('No space left')
+            ):
+                self.attempt(server, 'suspend')
+            self._wait_for_state_change(server, 'ERROR')
+            # It was detached, and is not attached again by the failure.
+            self.assertEqual([], self.vgpus_of(server), case)
+            self.assert_kept(server, flavor, own, case)
+        self.assertEqual([L40S_24Q], self.types())
+
+    def test_nova_compute_is_killed_in_the_midst_of_it(self) -> None:
+        for case, flavor in self.flavors.items():
+            server = self.boot(flavor_id=flavor)
+            own = self.names_of(server)
+            instance = objects.Instance.get_by_uuid(
+                context.get_admin_context(), server['id']
+            )
+            self.driver._detach_mediated_devices(
+                self.driver._host.get_guest(instance)
+            )
+            self.restart_host('host1')
+            self.assert_kept(server, flavor, own, case)
+        self.assertEqual([L40S_24Q], self.types())
+
+    def test_one_that_libvirt_refuses_leaves_the_server_as_it_was(
+        self,
+    ) -> None:
+        """Whatever goes wrong with the clean-up after it."""
+        refuse = failing(
+            'not supported', fakelibvirt.VIR_ERR_CONFIG_UNSUPPORTED
+        )
+        for case, flavor in self.flavors.items():
+            server = self.boot(flavor_id=flavor)
+            own = self.names_of(server)
+            with (
+                fixtures.MockPatchObject(
+                    simulated_guests.Guest, 'detachDeviceFlags', refuse
+                ),
+                fixtures.MockPatchObject(
+                    self.connection(), 'listAllDomains', failing('reset')
+                ),
+            ):
+                self.attempt(server, 'suspend')
+            now = self.api.get_server(server['id'])
+            self.assertEqual(
+                ('ACTIVE', None),
+                (now['status'], now['OS-EXT-STS:task_state']),
+                case,
+            )
+            self.assertEqual(own, self.names_of(server), case)
+        self.assertIn(
+            'Could not look after vGPUs; will try again',
+            self.stdlog.logger.output,
+        )
+
+    def test_a_server_with_an_mdev_finds_it_again(self) -> None:
+        server = self.boot()
+        own = self.names_of(server)
+        self._suspend_server(server)
+        self._run_periodics()
+        other = self.boot()
+        self.assertNotEqual(own, self.names_of(other))
+        self._resume_server(server)
+        self.assertEqual(own, self.names_of(server))
+        self.assertEqual(1, len(self.vgpus_of(server)))
+
+
+class DeleteTest(BothKindsTestBase):
+    def test_it_works_though_another_guest_cannot_be_read(self) -> None:
+        servers = [self.boot(flavor_id=f) for f in self.flavors.values()]
+        other = self.connection().defineXML(GUEST)
+        with fixtures.MockPatchObject(other, 'XMLDesc', failing('locked')):
+            for server in servers:
+                self._delete_server(server)
+            # It may be that guest's for all one knows.
+            self.assertEqual([L40S_24Q], self.types())
+        self._run_periodics()
+        self.assertEqual([], self.types())
+
+
+class Held:
+    """A thread that stops where it reads who has what."""
+
+    def __init__(self, work: Callable[[], object]) -> None:
+        self.there, self.go_on = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=work)
+
+    @property
+    def is_current(self) -> bool:
+        return threading.current_thread() is self._thread
+
+    def start(self) -> None:
+        self._thread.start()
+        assert self.there.wait(60)
+
+    def stop_here(self) -> None:
+        """Once; the other side must always get there."""
+        if self.is_current and not self.there.is_set():
+            self.there.set()
+            assert self.go_on.wait(60)
+
+    def end(self) -> None:
+        self.go_on.set()
+        self._thread.join(60)
+
+
+class RaceTest(BothKindsTestBase):
+    """Threads are held up at the worst moment; nothing else is changed."""
+
+    def choose(self) -> None:
+        """What a boot does until its guest is defined."""
+        gpu = self.provider(test_servers.T4)
+        with self.driver._claims.during_operation():
+            self.chosen = self.driver._allocate_mdevs(
+                {gpu: {'resources': {'VGPU': 1}}}
+            )
+
+    @contextlib.contextmanager
+    def stopping(
+        self, held: Held, after_guests: bool = False
+    ) -> Iterator[None]:
+        """Stop it before or after it reads the guests.
+
+        It goes on, at the latest, when another one waits for its lock.
+        """
+        read, lock = host_guests.read_guests, allocation._allocation_lock
+
+        def slow_read(connection: typing.Any) -> typing.Any:
+            if not after_guests:
+                held.stop_here()
+            found = read(connection)
+            held.stop_here()
+            return found
+
+        def noted_lock() -> typing.Any:
+            if held.there.is_set() and not held.is_current:
+                held.go_on.set()
+            return lock()
+
+        with (
+            fixtures.MockPatchObject(host_guests, 'read_guests', slow_read),
+            fixtures.MockPatchObject(
+                allocation, '_allocation_lock', noted_lock
+            ),
+        ):
+            yield
+            held.end()
+
+    def test_a_boot_as_the_hard_reboot_of_another_begins(self) -> None:
+        server = self.boot()
+        own = self.names_of(server)
+        held = Held(self.choose)
+        create = self.driver._create_guest_with_network
+
+        def create_late(*args: typing.Any, **kwargs: typing.Any) -> object:
+            held.end()  # the guest is not defined
+            return create(*args, **kwargs)
+
+        with (
+            self.stopping(held),
+            fixtures.MockPatchObject(
+                self.driver, '_create_guest_with_network', create_late
+            ),
+        ):
+            held.start()
+            self._reboot_server(server, hard=True)
+        self.assertEqual(own, self.names_of(server))
+        self.assertNotEqual(own, self.chosen)
+
+    def test_a_boot_as_the_hard_reboot_of_another_ends(self) -> None:
+        server = self.boot()
+        own = self.names_of(server)
+        held = Held(self.choose)
+        create = self.driver._create_guest_with_network
+
+        def create_late(*args: typing.Any, **kwargs: typing.Any) -> object:
+            held.start()  # it reads the guests while this one is not defined
+            return create(*args, **kwargs)
+
+        with (
+            self.stopping(held, after_guests=True),
+            fixtures.MockPatchObject(
+                self.driver, '_create_guest_with_network', create_late
+            ),
+        ):
+            self._reboot_server(server, hard=True)
+        self.assertEqual(own, self.names_of(server))
+        self.assertNotEqual(own, self.chosen)
+
+    def test_upkeep_as_a_suspend_begins(self) -> None:
+        server = self.boot(flavor_id=self.flavors['function'])
+        seen: list[list[int]] = []
+        save = guest.Guest.save_memory_state
+        held = Held(self.driver._keep_up)
+
+        def look_and_save(its_guest: typing.Any) -> None:
+            held.end()
+            seen.append(self.types())
+            save(its_guest)
+
+        with (
+            self.stopping(held),
+            fixtures.MockPatchObject(
+                guest.Guest, 'save_memory_state', look_and_save
+            ),
+        ):
+            held.start()
+            self._suspend_server(server)
+        self.assertEqual([[L40S_24Q]], seen)
