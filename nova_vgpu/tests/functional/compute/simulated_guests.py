@@ -17,6 +17,7 @@ runs with and what it is configured with, and gives every host device the
 alias ``hostdevN``.
 """
 
+import re
 import typing
 from xml.etree import ElementTree
 
@@ -243,9 +244,16 @@ class Guest(fakelibvirt.Domain):
         for index, hostdev in enumerate(shown):
             alias = hostdev.get('alias') or ''
             # libvirt keeps a user's alias and makes up the others.
-            if alias.startswith('ua-'):
-                xml = xml.replace(
-                    f"<alias name='hostdev{index}'/>",
-                    f"<alias name='{alias}'/>",
+            if not alias.startswith('ua-'):
+                continue
+            kept = f"<alias name='{alias}'/>"
+            if hostdev['type'] == 'mdev':  # Nova's fake has none there
+                uuid = hostdev['address_uuid']
+                xml = re.sub(
+                    rf"(<address uuid='{uuid}'/>\s*</source>)",
+                    rf'\1{kept}',
+                    xml,
                 )
+            else:
+                xml = xml.replace(f"<alias name='hostdev{index}'/>", kept)
         return xml
