@@ -1,0 +1,104 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""vGPUs that no server has: what is done with them, and what is not."""
+
+import typing
+
+from nova_vgpu.tests.functional.compute import test_servers
+from nova_vgpu.tests.functional.compute import test_vendor_vfio
+
+UUID = 'c1b6ac4a-0b3c-4bd5-8d6d-3a0f8c0a0001'
+T4_2Q = 'nvidia-231'
+
+
+class IdleMdevsTest(test_servers.OurTestBase):
+    def mdevs(self) -> list[typing.Any]:
+        return list(self.connection().mdev_info.devices.values())
+
+    def define(self, function: str, type_id: str) -> typing.Any:
+        """One that is only defined."""
+        return self.connection().nodeDeviceDefineXML(
+            f'<device><parent>{function}</parent>'
+            f"<capability type='mdev'><type id='{type_id}'/>"
+            f'<uuid>{UUID}</uuid></capability></device>'
+        )
+
+    def test_one_that_was_stopped_by_hand_stays_so(self) -> None:
+        self.start_host('host1', test_servers.t4())  # nothing is declared
+        mdev = self.define(test_servers.T4, T4_2Q)
+        self._run_periodics()
+        self.assertFalse(mdev.isActive())
+        self.declare('T4-2Q')
+        self.restart_host('host1')  # as with Nova's driver, this starts it
+        mdev.destroy()
+        self._run_periodics()
+        self.assertFalse(mdev.isActive())
+        self.assertEqual([mdev], self.mdevs())
+
+    def test_definitions_that_do_not_start_are_in_nobodys_way(self) -> None:
+        """As when a release of the vendor's driver numbers types anew."""
+        self.declare('A40-24Q')
+        self.start_host('host1', test_servers.a40(vfs=2))
+        for server in [self.boot(), self.boot()]:
+            self._delete_server(server)
+        for mdev in self.mdevs():
+            mdev.type_id = 'nvidia-9999'
+        self.reboot_machine('host1', autostart=False)
+        self.assertEqual(2, self.total(test_servers.A40))
+        for server in [self.boot(), self.boot()]:
+            self.assertEqual(1, len(self.vgpus_of(server)))
+
+    def test_one_that_cannot_be_removed_stays_defined(self) -> None:
+        self.declare('T4-2Q')
+        self.start_host('host1', test_servers.t4())
+        self._delete_server(self.boot())
+        (mdev,) = self.mdevs()
+        mdevs = self.connection().mdev_info
+        is_used = mdevs.is_used
+        mdevs.is_used = lambda _uuid: True  # by what libvirt does not know
+        self.declare('T4-8Q')
+        self.restart_host('host1')
+        self.assertIn(
+            f'Could not remove mdev {mdev.uuid}; will try again',
+            self.stdlog.logger.output,
+        )
+        self.assertEqual((1, 1), (mdev.isActive(), mdev.isPersistent()))
+        mdevs.is_used = is_used
+        self._run_periodics()
+        self.assertEqual([], self.mdevs())
+        self.assertEqual(2, self.total(test_servers.T4))
+
+
+class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
+    def test_one_that_is_not_listed_keeps_its_type(self) -> None:
+        self.declare('L40S-24Q', unlisted_gpus='ignore')
+        self.list_addresses('L40S-24Q', '41:00.4')
+        self.start_host('host1', test_vendor_vfio.l40s())
+        gpus = self.simulated['host1']
+        for function in ('41:00.4', '41:00.5'):
+            gpus.set_type(f'0000:{function}', test_vendor_vfio.L40S_24Q)
+        self._run_periodics()
+        self.restart_host('host1')
+        self.assertEqual(
+            [0, test_vendor_vfio.L40S_24Q],
+            [gpus.current_type(f'pci_0000_41_00_{n}') for n in (4, 5)],
+        )
+
+    def test_a_server_goes_after_its_gpu(self) -> None:
+        self.start_host('host1', test_vendor_vfio.l40s())
+        server = self.boot()
+        self.simulated['host1'].gpus[:] = []
+        self._run_periodics(raise_on_error=True)
+        self._delete_server(server)
+        self._run_periodics(raise_on_error=True)
+        self.assertIsNone(self.provider(test_vendor_vfio.L40S))
