@@ -15,6 +15,7 @@
 import argparse
 from collections.abc import Iterable
 from collections.abc import Sequence
+import dataclasses
 import typing
 
 from nova_vgpu import application
@@ -86,8 +87,10 @@ class DiffProviders(base.Lister):
     """Compare the plan with what Placement holds, and change nothing.
 
     Every change that "provider sync" would make has its row. What it cannot or
-    may not change goes to standard error. Exit code: 0 they agree, 1 they
-    differ, 2 they could not be compared.
+    may not change goes to standard error. Only with "--mode full" are
+    inventories compared, not only traits; here that is right on a tree that
+    Nova looks after, too. Exit code: 0 they agree, 1 they differ, 2 they could
+    not be compared.
     """
 
     _difference = values.Difference()
@@ -106,13 +109,19 @@ class DiffProviders(base.Lister):
         return EXIT_DIFFERS if found else 0
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        target = _target(self, parsed_args)
+        # It changes nothing, so it does not matter who looks after the tree.
+        target = dataclasses.replace(_target(self, parsed_args), force=True)
         self._difference = application.diff_placement(
             provider_base.connect(self), target
         )
         provider_base.say_problems(self, self._difference.problems)
         if not self._difference.changes and not self._difference.problems:
-            self.say('Placement agrees with the plan.')
+            what = (
+                'Placement agrees'
+                if target.mode is application.Mode.FULL
+                else 'The traits in Placement agree'
+            )
+            self.say(f'{what} with the plan.')
         return ('Change', 'Provider', 'Details'), [
             provider_text.make_row(change, target.node)
             for change in self._difference.changes

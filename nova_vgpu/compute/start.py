@@ -20,8 +20,17 @@ there and then is nova-compute.
 
 import sys
 
-# First: it decides on monkey patching, before anything else of Nova's.
-from nova.cmd import compute
+try:
+    # First: it decides on monkey patching, before anything else of Nova's.
+    from nova.cmd import compute
+except ModuleNotFoundError as error:
+    # This project has a directory of that name, too.
+    if error.name not in ('nova', 'nova.cmd'):
+        raise
+    sys.exit(
+        f'Nova is not installed for {sys.executable}. nova-vgpu-compute has '
+        'to be in the environment of nova-compute.'
+    )
 
 
 def make_importable() -> None:

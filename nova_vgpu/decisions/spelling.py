@@ -25,6 +25,7 @@ from nova_vgpu import values
 from nova_vgpu.decisions import nearest
 
 _DEVICES = 'devices'
+_DRIVER = 'vgpu.LibvirtVGPUDriver'
 _TYPE_PREFIXES = ('vgpu_', 'mdev_')
 #: The sample configuration's placeholder for a type's section.
 _PLACEHOLDER = 'vgpu_<type>'
@@ -57,6 +58,9 @@ def find_slips(
         section = entry.section.casefold()
         if section == _PLACEHOLDER:
             continue
+        if (section, entry.name) == ('default', 'compute_driver'):
+            yield from _check_driver(entry)
+            continue
         if section == _DEVICES:
             yield from _check_devices(entry, names[_DEVICES])
         elif section.startswith(_TYPE_PREFIXES):
@@ -84,6 +88,18 @@ def find_slips(
                     f'is not used, because {counts} is set too.',
                     'Keep one of the two.',
                 )
+
+
+def _check_driver(entry: values.Written) -> Iterator[values.Problem]:
+    """A slip here keeps nova-compute from starting."""
+    written = entry.values[-1].strip()
+    if written != _DRIVER and 'vgpu' in written.casefold():
+        yield _warning(
+            entry,
+            'unknown-driver',
+            f'is {written!r}, which Nova does not find.',
+            f'Did you mean {_DRIVER}?',
+        )
 
 
 def _check_devices(

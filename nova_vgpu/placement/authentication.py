@@ -79,7 +79,8 @@ def connect(
         ValueError,
     ) as error:
         raise exception.PlacementError(
-            f'There is no way to log in to Placement: {error} {_CURE}'
+            'There is no way to log in to Placement: '
+            f'{str(error).rstrip(".")}. {_CURE}'
         ) from error
     if patient is None:
         patient = patience.Patience()

@@ -202,7 +202,19 @@ class CommandsTest(ProviderTestCase):
         self.assertEqual(0, self.run_command('sync')[0])
         code, _, stderr = self.run_command('diff')
         self.assertEqual(0, code)
-        self.assertIn('agrees', stderr)
+        self.assertIn('The traits in Placement agree', stderr)
+
+    def test_inventories_are_compared_on_a_tree_of_novas_too(self) -> None:
+        self.make_novas_tree()
+        name = f'{NODE}_pci_0000_84_00_0'
+        self.operator.set_inventory(name, VGPU=3)
+        self.proxy.reset()
+        code, stdout, _ = self.run_command('diff', '--mode', 'full')
+        self.assertEqual(1, code)
+        self.assertIn('VGPU: 3 -> ', stdout)
+        self.assertEqual([], self.proxy.writes)
+        self.assertEqual(2, self.run_command('sync', '--mode', 'full')[0])
+        self.assertEqual([], self.proxy.writes)
 
     def test_a_mistake_in_the_configuration_is_refused(self) -> None:
         self.make_novas_tree()

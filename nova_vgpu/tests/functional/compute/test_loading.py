@@ -208,3 +208,26 @@ class WheelTest(testtools.TestCase):
         # And the program itself, as far as it goes without a cloud.
         program = self.site / 'bin/nova-vgpu-compute'
         self.assertIn('--config-file', self.run_python(program, '--help'))
+
+    def test_without_nova_the_start_command_says_so(self) -> None:
+        """What is left of the name is the directory of the shim."""
+        self.pip('install', '--target', self.site, self.wheel)
+        hide = (
+            'import sys; sys.path[:] = [sys.argv[1], *(p for p in sys.path '
+            "if not p.endswith('-packages'))]; "
+            'sys.meta_path[:] = sys.meta_path[-1:]; '
+        )
+        done = subprocess.run(
+            [
+                *(sys.executable, '-S', '-c'),
+                hide + 'import nova_vgpu.compute.start',
+                str(self.site),
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            cwd=self.directory,
+        )
+        self.assertEqual(1, done.returncode, done.stderr)
+        self.assertIn('Nova is not installed for', done.stderr)

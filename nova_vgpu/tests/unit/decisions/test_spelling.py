@@ -128,3 +128,34 @@ class TestSlips(testtools.TestCase):
         ):
             ((code, found, _),) = slips(*written)
             self.assertEqual(('set-twice', subject), (code, found), case)
+
+    def test_a_driver_that_is_not_there(self) -> None:
+        for written in (
+            'vpgu.LibvirtVGPUDriver',
+            'nova_vgpu.LibvirtVGPUDriver',
+            'vgpu.LibvirtVgpuDriver',
+        ):
+            self.assertEqual(
+                [
+                    (
+                        'unknown-driver',
+                        '[DEFAULT]compute_driver',
+                        'Did you mean vgpu.LibvirtVGPUDriver?',
+                    )
+                ],
+                self.driver_slips(written),
+                written,
+            )
+        for written in (
+            'vgpu.LibvirtVGPUDriver',
+            'libvirt.LibvirtDriver',
+            'fake.FakeDriver',
+        ):
+            self.assertEqual([], self.driver_slips(written), written)
+
+    def driver_slips(self, written: str) -> list[tuple[str, str, str]]:
+        entry = values.Written(
+            'nova.conf', 'DEFAULT', 'compute_driver', (written,)
+        )
+        found = spelling.find_slips([entry], DEVICES, TYPES)
+        return [(slip.code, slip.subject, slip.cure) for slip in found]
