@@ -84,11 +84,23 @@ class World:
         self._changed = threading.Condition()
         self._orders, self._ordered = orders, 0
         self.booted = self.deleted = 0
+        self.is_over = False
+
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Let a client that fails be the last thing that happens."""
+        try:
+            yield
+        except BaseException:
+            with self._changed:
+                self.is_over = True
+                self._changed.notify_all()
+            raise
 
     def take_order(self) -> bool:
         with self._changed:
             self._ordered += 1
-            return self._ordered <= self._orders
+            return self._ordered <= self._orders and not self.is_over
 
     def note_boot(self) -> None:
         with self._changed:
@@ -102,7 +114,7 @@ class World:
     def wait_for_deletion(self, seen: int) -> None:
         with self._changed:
             if not self._changed.wait_for(
-                lambda: self.deleted > seen, PATIENCE
+                lambda: self.deleted > seen or self.is_over, PATIENCE
             ):
                 raise AssertionError('nobody deletes anything')
 
