@@ -113,7 +113,6 @@ class LeavingTest(test_vendor_vfio.VendorVFIOTestBase):
             self.assertRaises(
                 client.OpenStackApiException, self._migrate_server, server
             )
-        self._run_periodics()
         self.assertEqual([[L40S_24Q], []], [self.types(), self.types('host2')])
         self.assertEqual(frozenset(), other._claims.list())
         self.assertEqual(function, self.names_of(server)[0])
