@@ -27,6 +27,7 @@ code than the page says is a warning.
 import io
 import os
 import pathlib
+import runpy
 import shlex
 import shutil
 import tempfile
@@ -41,11 +42,11 @@ from sphinx.util import logging
 from sphinx.util import typing as sphinx_typing
 
 from nova_vgpu.cmd import main
-from nova_vgpu.simulation import host
-from nova_vgpu.simulation import tree
 
 LOG = logging.getLogger(__name__)
 COLUMNS = '80'
+# Operators are told to use it, too.
+SIMULATED_HOST = pathlib.Path('examples', 'simulated_host.py')
 
 
 class SimulatedSysfs:
@@ -58,9 +59,11 @@ class SimulatedSysfs:
     def __init__(self) -> None:
         self.root = ''
 
-    def write(self, _app: Sphinx) -> None:
+    def write(self, app: Sphinx) -> None:
         self.root = tempfile.mkdtemp()
-        tree.write_tree(host.demo_host(), pathlib.Path(self.root))
+        program = str(app.srcdir / SIMULATED_HOST)
+        with mock.patch('sys.argv', [program, self.root]):
+            runpy.run_path(program)
 
     def remove(self, _app: Sphinx, _error: Exception | None) -> None:
         if self.root:
