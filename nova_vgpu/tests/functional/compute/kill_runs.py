@@ -37,6 +37,8 @@ class Kills(lean.LeanTestBase):
     CAST_AS_CALL = False
 
     gpu: simulation.GPU
+    # What Nova's own driver does not give back to a guest that was lost.
+    asking = 'resources1:VGPU'
     #: How many vGPUs the GPU takes.
     capacity = 2
 

@@ -33,6 +33,8 @@ class LeanTestBase(test_servers.OurTestBase):
     """Small servers, each with a vGPU and no network."""
 
     type_name: str
+    #: How the flavor asks for a vGPU.
+    asking = 'resources:VGPU'
 
     def setUp(self) -> None:
         # Only vGPUs are to be short.
@@ -55,7 +57,7 @@ class LeanTestBase(test_servers.OurTestBase):
             vcpu=1,
             disk=0,
             ephemeral=0,
-            extra_spec={'resources:VGPU': '1'},
+            extra_spec={self.asking: '1'},
         )
         self.declare(self.type_name)
 
