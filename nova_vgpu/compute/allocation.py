@@ -184,6 +184,7 @@ class Allocation(planning.Planning):
     def _create_vgpu(
         self, assigned: values.Assignment, function: str, uuid: str | None
     ) -> str:
+        # There is no room for a type that is not known; mypy cannot tell.
         assert assigned.type is not None  # noqa: S101
         gpu, vgpu_type = assigned.gpu, assigned.type
         if gpu.framework is values.Framework.VENDOR_VFIO:

@@ -41,6 +41,7 @@ class Flavor(docutils.SphinxDirective):
         relative, absolute = self.env.relfn2path(FILE)
         self.env.note_dependency(relative)
         parser = configparser.RawConfigParser(delimiters=('=',))
+        # As configparser's documentation does it; mypy objects to that.
         parser.optionxform = str  # type: ignore[method-assign,assignment]
         parser.read(absolute)
         name = self.arguments[0]

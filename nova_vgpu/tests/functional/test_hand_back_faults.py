@@ -146,37 +146,15 @@ class SmallScene(HandBackScene):
     buses = ('41',)
 
 
-class HandBackFaultsTest(faults.FaultTestCase):
+class HandBackFaultsTest(faults.FullFaultsTest):
+    """The same faults, at every request of a hand-back."""
+
     make_scene = SmallScene
 
     def test_there_is_something_to_go_wrong(self) -> None:
         # Two providers with their traits, the move, and one that goes.
         self.assertEqual(2 * 2 + 1 + 1, self.writes)
         self.assertGreater(self.count, self.writes + 10)
-
-    def test_conflict(self) -> None:
-        self.try_each(proxy.Fault.CONFLICT)
-
-    def test_the_request_gets_lost(self) -> None:
-        self.try_each(
-            proxy.Fault.UNAVAILABLE, proxy.Fault.CUT_BEFORE, proxy.Fault.SLOW
-        )
-
-    def test_the_answer_gets_lost(self) -> None:
-        self.try_each(proxy.Fault.CUT_AFTER)
-
-    def test_the_answer_gets_lost_again(self) -> None:
-        self.try_each(
-            proxy.Fault.CUT_WITHIN,
-            proxy.Fault.UNAVAILABLE_AFTER,
-            proxy.Fault.SLOW_AFTER,
-        )
-
-    def test_outage(self) -> None:
-        self.try_outages(proxy.Fault.UNAVAILABLE)
-
-    def test_outage_that_swallows_answers(self) -> None:
-        self.try_outages(proxy.Fault.CUT_AFTER)
 
 
 class OthersTest(faults.FaultTestCase):
