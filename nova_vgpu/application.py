@@ -30,6 +30,7 @@ import typing
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import spelling
+from nova_vgpu.host import files
 from nova_vgpu.host import identity
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import type_names
@@ -101,7 +102,8 @@ def read_host(source: HostSource) -> values.Host:
     :raises HostUnreadable: if it cannot be looked at.
     """
     if source.libvirt_uri is None:
-        host = sysfs.read_host(source.sysfs_root or sysfs.DEFAULT_ROOT)
+        root = source.sysfs_root or sysfs.DEFAULT_ROOT
+        host = sysfs.read_host(files.Files(root))
     else:
         host = _read_libvirt(source.libvirt_uri, source.sysfs_root)
     if source.is_this_machine:
@@ -255,8 +257,8 @@ def _decide(
 
 
 def _nothing_enabled(written: Sequence[values.Written]) -> values.Problem:
-    files = sorted({entry.file for entry in written})
-    if not files:
+    found = sorted({entry.file for entry in written})
+    if not found:
         return values.Problem(
             values.Severity.WARNING,
             'no-configuration',
@@ -269,7 +271,7 @@ def _nothing_enabled(written: Sequence[values.Written]) -> values.Problem:
         values.Severity.WARNING,
         'nothing-enabled',
         '[devices]enabled_vgpu_types',
-        f'[devices]enabled_vgpu_types is not set in {", ".join(files)}: no '
+        f'[devices]enabled_vgpu_types is not set in {", ".join(found)}: no '
         'GPU serves anything.',
         'Set it to the types that "nova-vgpu type list" shows.',
     )
@@ -280,7 +282,9 @@ def _read_libvirt(uri: str, sysfs_root: str | None) -> values.Host:
     if sysfs_root is None and libvirt_nodes.is_local(uri):
         sysfs_root = sysfs.DEFAULT_ROOT
     with libvirt_nodes.connect(uri) as connection:
-        host: values.Host = libvirt_nodes.read_host(connection, sysfs_root)
+        host: values.Host = libvirt_nodes.read_host(
+            connection, files.Files(sysfs_root) if sysfs_root else None
+        )
     return host
 
 

@@ -48,5 +48,9 @@ class NoSuchDevice(NovaVGPUError):
     """A device that was asked for is not on the host."""
 
 
+class StateUnusable(NovaVGPUError):
+    """What is remembered between runs cannot be read or written."""
+
+
 class PlacementError(NovaVGPUError):
     """Placement did not do what it was asked for."""

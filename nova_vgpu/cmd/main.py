@@ -22,6 +22,8 @@ from cliff import app
 from cliff import command
 from cliff import commandmanager
 
+from nova_vgpu.host import state
+
 _DESCRIPTION = """\
 Declare which vGPU type each physical GPU serves, and see what that means.
 
@@ -107,6 +109,13 @@ class NovaVGPU(app.App):
             '--sysfs-root',
             metavar='DIR',
             help='Where sysfs is. Default: /sys.',
+        )
+        parser.add_argument(
+            '--state-dir',
+            metavar='DIR',
+            default=state.DEFAULT_PATH,
+            help='Where it is kept what one run has to tell the next. '
+            'Default: /var/lib/nova-vgpu.',
         )
         parser.add_argument(
             '--os-cloud',

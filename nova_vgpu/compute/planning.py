@@ -36,6 +36,7 @@ from nova_vgpu.compute import log
 from nova_vgpu.conf import devices
 from nova_vgpu.decisions import mapper
 from nova_vgpu.decisions import resolution
+from nova_vgpu.host import files
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import type_names
@@ -89,7 +90,8 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
             went away, which does not take the node down.
         """
         host = libvirt_nodes.read_host(
-            self._host.get_connection(), self.sysfs_root
+            self._host.get_connection(),
+            files.Files(self.sysfs_root) if self.sysfs_root else None,
         )
         if self.sysfs_root == sysfs.DEFAULT_ROOT:
             host = type_names.complete(host, type_names.DEFAULT_PATH)

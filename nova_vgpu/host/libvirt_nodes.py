@@ -91,15 +91,15 @@ def get_host_name(connection: libvirt.virConnect) -> str:
 
 
 def read_host(
-    connection: Connection, sysfs_root: str | None = None
+    connection: Connection, tree: files.Files | None = None
 ) -> values.Host:
     """Look at every node device once.
 
-    :param sysfs_root: sysfs of the same host, for what libvirt does not tell.
+    :param tree: sysfs of the same host, for what libvirt does not tell.
     :raises HostUnreadable: if libvirt stops answering.
     """
     try:
-        return _Scan(connection, sysfs_root).read()
+        return _Scan(connection, tree).read()
     except libvirt.libvirtError as error:
         raise exception.HostUnreadable(
             f'libvirt failed while its node devices were read: {error}'
@@ -109,13 +109,13 @@ def read_host(
 class _Scan:
     """One reading of a host."""
 
-    def __init__(self, connection: Connection, root: str | None) -> None:
+    def __init__(
+        self, connection: Connection, tree: files.Files | None
+    ) -> None:
         self._connection = connection
         self._faults: list[values.ReadFault] = []
         self._sysfs = (
-            functions.FunctionReader(files.Files(root), self._faults)
-            if root
-            else None
+            functions.FunctionReader(tree, self._faults) if tree else None
         )
         #: By the names of their parents, and by their own.
         self._vgpus: dict[str, dict[str, values.VGPU]] = {}

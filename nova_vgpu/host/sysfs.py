@@ -33,12 +33,12 @@ DEFAULT_ROOT = '/sys'
 _MDEV_PARENTS = ('class', 'mdev_bus')
 
 
-def read_host(root: str = DEFAULT_ROOT) -> values.Host:
-    """Look at everything below ``root`` once.
+def read_host(tree: files.Files) -> values.Host:
+    """Look at everything in the tree once.
 
     :raises HostUnreadable: if there is no sysfs at all.
     """
-    return _Scan(files.Files(root)).read()
+    return _Scan(tree).read()
 
 
 class _Scan:

@@ -27,6 +27,7 @@ import libvirt
 import testtools
 
 from nova_vgpu import exception
+from nova_vgpu.host import files
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.simulation import node_devices
 from nova_vgpu.tests.unit.host import test_fuzz as sysfs_fuzz
@@ -169,7 +170,7 @@ class TestDamagedNodeDevices(testtools.TestCase):
 
     def test_a_sysfs_that_shows_nothing_adds_nothing(self) -> None:
         host = libvirt_nodes.read_host(
-            Connection({**self.xml}), '/no/such/directory'
+            Connection({**self.xml}), files.Files('/no/such/directory')
         )
         self.assertEqual(self.sound, host)
 

@@ -30,6 +30,7 @@ import testtools
 from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.host import files
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.host import sysfs
 from nova_vgpu.simulation import boards
@@ -204,7 +205,7 @@ class ReadersTestCase(testtools.TestCase):
         )
 
     def through_sysfs(self) -> values.Host:
-        return sysfs.read_host(str(self.sysfs))
+        return sysfs.read_host(files.Files(str(self.sysfs)))
 
 
 class TestReaders(ReadersTestCase):
@@ -234,7 +235,9 @@ class TestReaders(ReadersTestCase):
         self.write(*cards, mtty=True)
         simulated = simulation.SimulatedHost(tuple(cards), mtty=True)
         connection = Connection(node_devices.list_device_xml(simulated))
-        found = libvirt_nodes.read_host(connection, str(self.sysfs))
+        found = libvirt_nodes.read_host(
+            connection, files.Files(str(self.sysfs))
+        )
         self.assertEqual('mtty_mtty', found.gpus[-1].name)
         self.assertEqual(self.through_sysfs(), found)
 

@@ -23,6 +23,7 @@ import tempfile
 from hypothesis import strategies as st
 
 from nova_vgpu import values
+from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
 from nova_vgpu.simulation import boards
 from nova_vgpu.simulation import host as simulation
@@ -138,7 +139,7 @@ def read_back(simulated: simulation.SimulatedHost) -> values.Host:
     """Write the host as a sysfs tree and read that."""
     with tempfile.TemporaryDirectory() as directory:
         tree.write_tree(simulated, pathlib.Path(directory))
-        return sysfs.read_host(directory)
+        return sysfs.read_host(files.Files(directory))
 
 
 # As drivers show them, and as none does: one id under two names, odd facts.

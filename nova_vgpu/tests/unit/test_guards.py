@@ -66,6 +66,7 @@ ONLY_IN = {
 }
 MAY_OPEN_FILES = (
     'host/files.py',
+    'host/state.py',
     'conf/sources.py',
     'simulation/',
     'cmd/demo',

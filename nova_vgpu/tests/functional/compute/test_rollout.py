@@ -23,6 +23,7 @@ from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.conf import devices
 from nova_vgpu.decisions import mapper
+from nova_vgpu.host import files
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.placement import client
 from nova_vgpu.placement import request
@@ -104,7 +105,7 @@ class RolloutTest(simulated.SimulatedTestBase):
         )
         connection = self.connection(HOST)
         host = libvirt_nodes.read_host(
-            connection, connection.pci_info.sysfs_root
+            connection, files.Files(connection.pci_info.sysfs_root)
         )
         declaration, _ = devices.read_declaration(CONF)
         plan = mapper.make_plan(declaration, host)

@@ -34,6 +34,7 @@ import testtools
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import mapper
+from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
 from nova_vgpu.simulation import boards
 from nova_vgpu.simulation import host as simulation
@@ -146,7 +147,7 @@ class TestDamagedSysfs(testtools.TestCase):
         self.aside = temporary / 'aside'
         self.root = temporary / 'sys'
         tree.write_tree(small_host(), self.root)
-        self.sound = sysfs.read_host(str(self.root))
+        self.sound = sysfs.read_host(files.Files(str(self.root)))
         self.assertEqual((), self.sound.faults)
         self.assertEqual(5, len(self.sound.gpus))
         self.everything = sorted(self.root.rglob('*'))
@@ -185,7 +186,7 @@ class TestDamagedSysfs(testtools.TestCase):
         ):
             strange = self.root / PCI / os.fsdecode(name)
             strange.mkdir()
-            host = sysfs.read_host(str(self.root))
+            host = sysfs.read_host(files.Files(str(self.root)))
             self.assertEqual(self.sound.gpus, host.gpus, description)
             (fault,) = host.faults
             self.assertEqual(shown, fault.device, description)
@@ -199,7 +200,7 @@ class TestDamagedSysfs(testtools.TestCase):
             if gpu.vfs:
                 vendor = self.root / PCI / str(gpu) / 'vendor'
                 vendor.write_text('garbage')
-                host = sysfs.read_host(str(self.root))
+                host = sysfs.read_host(files.Files(str(self.root)))
                 functions = {gpu.name, *(vf.name for vf in gpu.vfs)}
                 told = {fault.device for fault in host.faults}
                 self.assertEqual(set(), functions - told)
@@ -249,7 +250,7 @@ class TestDamagedSysfs(testtools.TestCase):
     ) -> Iterator[str]:
         """What is wrong with a reading while something is out of order."""
         try:
-            host = sysfs.read_host(str(self.root))
+            host = sysfs.read_host(files.Files(str(self.root)))
         except exception.HostUnreadable as error:
             if not is_within(str(self.root / PCI), path):
                 yield f'HostUnreadable: {error}'

@@ -92,7 +92,7 @@ class TestReadOnce(testtools.TestCase):
         )
 
     def read(self) -> values.Host:
-        host = sysfs.read_host(str(self.root))
+        host = sysfs.read_host(files.Files(str(self.root)))
         self.assertEqual((), host.faults)
         return host
 

@@ -20,6 +20,7 @@ import testtools
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
 from nova_vgpu.knowledge import vendors
 from nova_vgpu.simulation import boards
@@ -43,7 +44,7 @@ class SysfsTestCase(testtools.TestCase):
         tree.write_tree(simulation.SimulatedHost(cards, mtty), self.root)
 
     def read(self) -> values.Host:
-        return sysfs.read_host(str(self.root))
+        return sysfs.read_host(files.Files(str(self.root)))
 
     def device(self, address: str) -> pathlib.Path:
         return self.root / 'bus/pci/devices' / address

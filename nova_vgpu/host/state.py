@@ -1,0 +1,126 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""What is remembered from one run to the next, in a directory of its own.
+
+A file is replaced as a whole or gets a line more, and either is on the disk
+when the call returns: a power cut leaves the file as it was before or as it is
+after, and at worst a last line that is not whole.
+"""
+
+import os
+
+from nova_vgpu import exception
+from nova_vgpu.host import files
+
+DEFAULT_PATH = '/var/lib/nova-vgpu'
+
+_MOST_BYTES = 16 * 1024 * 1024
+_CURE = 'Is --state-dir right, and may this user write there?'
+
+
+class StateDirectory:
+    """The files that this project keeps for itself on a host."""
+
+    def __init__(self, path: str = DEFAULT_PATH) -> None:
+        self.path = path
+        self._files = files.Files(path, _MOST_BYTES)
+
+    def read(self, name: str) -> str | None:
+        """The text of a file; None if it was never written.
+
+        :raises StateUnusable: if it cannot be read.
+        """
+        try:
+            return self._files.read(name)
+        except files.Unreadable as error:
+            if error.gone:
+                return None
+            raise exception.StateUnusable(f'{error}. {_CURE}') from error
+
+    def replace(self, name: str, text: str) -> None:
+        """Write a file anew.
+
+        :raises StateUnusable: if that fails; the file is as it was then.
+        """
+        path = self._path(name)
+        new = self._path(f'{name}.new')
+        try:
+            self._write(new, os.O_CREAT | os.O_TRUNC, text)
+            os.replace(new, path)
+            self._sync_directory()
+        except OSError as error:
+            raise self._unusable(path, error) from error
+
+    def append(self, name: str, line: str) -> None:
+        """Add a line to a file, which is made if need be.
+
+        :raises StateUnusable: if that fails; a part of the line may be there.
+        """
+        path = self._path(name)
+        try:
+            is_new = self._write(path, os.O_CREAT | os.O_APPEND, f'{line}\n')
+            if is_new:
+                self._sync_directory()
+        except OSError as error:
+            raise self._unusable(path, error) from error
+
+    def set_aside(self, name: str, suffix: str) -> str:
+        """Rename a file out of the way; returns where it is then.
+
+        :raises StateUnusable: if that fails.
+        """
+        path, aside = self._path(name), self._path(name + suffix)
+        try:
+            os.replace(path, aside)
+            self._sync_directory()
+        except OSError as error:
+            raise self._unusable(path, error) from error
+        return aside
+
+    def _path(self, name: str) -> str:
+        try:
+            return self._files.path(name)
+        except files.Unreadable as error:
+            raise exception.StateUnusable(str(error)) from error
+
+    def _write(self, path: str, flags: int, text: str) -> bool:
+        """Write and wait for the disk; whether the file was empty before."""
+        self._make_directory()
+        flags |= os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(path, flags, 0o644)
+        try:
+            is_new = os.fstat(descriptor).st_size == 0
+            data = text.encode()
+            while data:
+                data = data[os.write(descriptor, data) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return is_new
+
+    def _make_directory(self) -> None:
+        os.makedirs(self.path, mode=0o755, exist_ok=True)
+
+    def _sync_directory(self) -> None:
+        descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def _unusable(self, path: str, error: OSError) -> exception.StateUnusable:
+        return exception.StateUnusable(
+            f'{path} cannot be written: {(error.strerror or "").lower()}. '
+            f'{_CURE}'
+        )
