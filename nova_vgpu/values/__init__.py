@@ -53,6 +53,19 @@ from nova_vgpu.values.plan import Provider
 from nova_vgpu.values.plan import Reason
 from nova_vgpu.values.problem import Problem
 from nova_vgpu.values.problem import Severity
+from nova_vgpu.values.step import AwaitTypes
+from nova_vgpu.values.step import ClearType
+from nova_vgpu.values.step import Course
+from nova_vgpu.values.step import CreateMdev
+from nova_vgpu.values.step import DisableVFs
+from nova_vgpu.values.step import EnableVFs
+from nova_vgpu.values.step import KeepOneSize
+from nova_vgpu.values.step import MixSizes
+from nova_vgpu.values.step import Refusal
+from nova_vgpu.values.step import RemoveMdev
+from nova_vgpu.values.step import RepairDriver
+from nova_vgpu.values.step import SetType
+from nova_vgpu.values.step import Step
 from nova_vgpu.values.vgpu import Offer
 from nova_vgpu.values.vgpu import Resolution
 from nova_vgpu.values.vgpu import TypeFacts
@@ -64,8 +77,12 @@ __all__ = (
     'VGPU',
     'Allocation',
     'Assignment',
+    'AwaitTypes',
     'Capacity',
     'Change',
+    'ClearType',
+    'Course',
+    'CreateMdev',
     'CreateProvider',
     'CreateResourceClass',
     'CreateTrait',
@@ -73,6 +90,8 @@ __all__ = (
     'DeclaredType',
     'DeleteProvider',
     'Difference',
+    'DisableVFs',
+    'EnableVFs',
     'Framework',
     'Guest',
     'GuestVGPU',
@@ -81,8 +100,10 @@ __all__ = (
     'HeldTree',
     'Host',
     'Inventory',
+    'KeepOneSize',
     'LeftAlone',
     'MalformedAddress',
+    'MixSizes',
     'Move',
     'Offer',
     'PciAddress',
@@ -93,12 +114,17 @@ __all__ = (
     'Provider',
     'ReadFault',
     'Reason',
+    'Refusal',
+    'RemoveMdev',
+    'RepairDriver',
     'Reshape',
     'Resolution',
     'SetInventories',
     'SetTraits',
+    'SetType',
     'Severity',
     'Sriov',
+    'Step',
     'TypeFacts',
     'UnlistedGPUs',
     'VGPUType',

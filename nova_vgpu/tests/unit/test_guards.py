@@ -67,6 +67,7 @@ ONLY_IN = {
 MAY_OPEN_FILES = (
     'host/files.py',
     'host/state.py',
+    'host/tools.py',
     'conf/sources.py',
     'simulation/',
     'cmd/demo',
