@@ -106,11 +106,17 @@ def read_host(source: HostSource) -> values.Host:
         host = sysfs.read_host(files.Files(root))
     else:
         host = _read_libvirt(source.libvirt_uri, source.sysfs_root)
-    if source.is_this_machine:
-        host = type_names.complete(host, type_names.DEFAULT_PATH)
+    host = complete(source, host)
     LOG.debug(
         '%s: %d GPUs, %d faults', source, len(host.gpus), len(host.faults)
     )
+    return host
+
+
+def complete(source: HostSource, host: values.Host) -> values.Host:
+    """The host with the names of types that only a file of its has."""
+    if source.is_this_machine:
+        return type_names.complete(host, type_names.DEFAULT_PATH)
     return host
 
 
@@ -167,6 +173,18 @@ def load_declaration(
     if not declaration.types:
         problems += (_nothing_enabled(written),)
     return declaration, (*problems, *slips)
+
+
+def find_lock_directory(
+    config_files: Sequence[str], config_dirs: Sequence[str], default: str
+) -> str:
+    """Where nova-compute has its locks, or the default if nothing tells.
+
+    :raises ConfigFileError: if a file cannot be read at all.
+    """
+    from nova_vgpu.conf import sources
+
+    return sources.load_lock_path(config_files, config_dirs) or default
 
 
 def connect_to_placement(

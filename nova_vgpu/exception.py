@@ -48,8 +48,33 @@ class NoSuchDevice(NovaVGPUError):
     """A device that was asked for is not on the host."""
 
 
+class NotAvailable(NovaVGPUError):
+    """A device does not take what was asked of it now."""
+
+
 class StateUnusable(NovaVGPUError):
     """What is remembered between runs cannot be read or written."""
+
+
+class Busy(NovaVGPUError):
+    """Another process is at work, and does not end."""
+
+
+class StepFailed(NovaVGPUError):
+    """A change of the host did not work."""
+
+    def __init__(self, message: str, cure: str) -> None:
+        super().__init__(f'{message} {cure}')
+        self.message = message
+        self.cure = cure
+
+
+class InUse(NovaVGPUError):
+    """A change of the host is refused: somebody has what it is about."""
+
+    def __init__(self, refusal: values.Refusal) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
 
 
 class PlacementError(NovaVGPUError):

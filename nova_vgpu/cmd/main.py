@@ -13,6 +13,7 @@
 """``nova-vgpu``: the program."""
 
 import argparse
+import functools
 from importlib import metadata
 import logging
 import sys
@@ -22,7 +23,12 @@ from cliff import app
 from cliff import command
 from cliff import commandmanager
 
+from nova_vgpu.host import files
 from nova_vgpu.host import state
+from nova_vgpu.host import sysfs
+
+if typing.TYPE_CHECKING:
+    from nova_vgpu.lifecycle import surroundings
 
 _DESCRIPTION = """\
 Declare which vGPU type each physical GPU serves, and see what that means.
@@ -38,6 +44,7 @@ Nothing here changes the host.
 """
 
 _EXIT_NO_COMMAND = 2
+_LIBVIRT = 'qemu:///system'
 
 
 class NovaVGPU(app.App):
@@ -148,6 +155,29 @@ class NovaVGPU(app.App):
         elif not root.handlers:
             # Libraries' warnings are for services with a log.
             root.addHandler(logging.NullHandler())
+
+    def make_surroundings(
+        self, timeout: float, sriov_manage: str
+    ) -> 'surroundings.Surroundings':
+        """The machine that the options name."""
+        from nova_vgpu import application
+        from nova_vgpu.lifecycle import surroundings
+
+        options = self.options
+        source = application.HostSource(options.libvirt, options.sysfs_root)
+        return surroundings.Surroundings(
+            tree=files.Files(options.sysfs_root or sysfs.DEFAULT_ROOT),
+            connect=functools.partial(
+                surroundings.open_libvirt, options.libvirt or _LIBVIRT
+            ),
+            state=state.StateDirectory(options.state_dir),
+            locks=application.find_lock_directory(
+                options.config_file, options.config_dir, options.state_dir
+            ),
+            timeout=timeout,
+            sriov_manage=sriov_manage,
+            complete=functools.partial(application.complete, source),
+        )
 
     def initialize_app(self, argv: list[str]) -> None:
         if not argv:  # no command: help, instead of cliff's interactive mode

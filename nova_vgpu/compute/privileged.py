@@ -20,6 +20,7 @@ can be asked of it here is to write a number to one kind of file.
 
 import nova.privsep
 
+from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vendor_vfio
 
@@ -27,4 +28,5 @@ from nova_vgpu.host import vendor_vfio
 @nova.privsep.sys_admin_pctxt.entrypoint  # type: ignore[untyped-decorator]
 def write_type(address: str, number: int) -> None:
     """Set the type of a virtual function, or take it back with 0."""
-    vendor_vfio.write_type(sysfs.DEFAULT_ROOT, address, number)
+    tree = files.Files(sysfs.DEFAULT_ROOT)
+    vendor_vfio.write_type(tree, address, number)

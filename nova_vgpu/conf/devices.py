@@ -39,6 +39,7 @@ NOVA_GROUP_PREFIX = 'mdev_'
 
 _CURES = {
     'unlisted_gpus': 'Write first-type or ignore.',
+    'vgpu_creation': 'Write on-demand or ahead.',
     'resource_class': 'Write VGPU, or a name in capitals: CUSTOM_VGPU_BIG.',
     'mdev_class': 'Write VGPU, or a name in capitals: CUSTOM_VGPU_BIG.',
     'max_instances': 'Write a whole number from 1 on, or leave it out.',
@@ -106,6 +107,31 @@ Related options:
 
 * ``[devices]enabled_vgpu_types``
 * ``[vgpu_<type>]device_addresses``
+""",
+        ),
+        cfg.StrOpt(
+            'vgpu_creation',
+            default=values.Creation.ON_DEMAND.value,
+            choices=[
+                (
+                    values.Creation.ON_DEMAND.value,
+                    'When a server gets one.',
+                ),
+                (
+                    values.Creation.AHEAD.value,
+                    'By ``nova-vgpu apply``, as many as each GPU serves.',
+                ),
+            ],
+            help="""
+When vGPUs are made.
+
+``ahead`` is for hosts where vGPUs are given out by something that cannot make
+them, such as Nova's own PCI passthrough. Those that exist are then left as
+they are when a server is deleted.
+
+Related options:
+
+* ``[devices]enabled_vgpu_types``
 """,
         ),
     ]
@@ -215,6 +241,7 @@ def read_declaration(
     for name in names:
         _register_type(conf, name)
     unlisted = _read(conf, 'devices', 'unlisted_gpus', problems)
+    creation = _read(conf, 'devices', 'vgpu_creation', problems)
     declaration = values.Declaration(
         types=tuple(
             _read_type(conf, name, sections, problems) for name in names
@@ -222,6 +249,7 @@ def read_declaration(
         unlisted=values.UnlistedGPUs(
             unlisted or values.UnlistedGPUs.FIRST_TYPE.value
         ),
+        creation=values.Creation(creation or values.Creation.ON_DEMAND.value),
         sections=sections,
         types_option=f'[devices]{types_option}',
     )

@@ -65,6 +65,23 @@ def load(
     return conf, written
 
 
+def load_lock_path(
+    config_files: Sequence[str], config_dirs: Sequence[str]
+) -> str | None:
+    """``[oslo_concurrency]lock_path``, as nova-compute would read it.
+
+    :raises ConfigFileError: if a file cannot be read.
+    """
+    option = cfg.StrOpt('lock_path')
+
+    def register(conf: cfg.ConfigOpts) -> None:
+        conf.register_opt(option, group='oslo_concurrency')
+
+    conf, _ = load(config_files, config_dirs, register)
+    path: str | None = conf.oslo_concurrency.lock_path
+    return path
+
+
 def _list_directory(path: str) -> list[str]:
     """The files of a directory that count, in the order in which they do."""
     try:

@@ -18,7 +18,7 @@ from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import vendor
 
-_STUB_DRIVER = 'pci-pf-stub'
+STUB_DRIVER = 'pci-pf-stub'
 _PASSTHROUGH_DRIVER = 'vfio-pci'
 # Drivers of the kernel that run NVIDIA's GPUs without making vGPUs.
 _PLAIN_DRIVERS = frozenset({'nouveau', 'nvidiafb'})
@@ -53,10 +53,10 @@ def _driver_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
             'no driver is bound to it',
             "Install and load the vendor's vGPU host driver.",
         )
-    if gpu.driver == _STUB_DRIVER:
+    if gpu.driver == STUB_DRIVER:
         return Obstacle(
             'on-stub-driver',
-            f'it is bound to {_STUB_DRIVER}, where an interrupted '
+            f'it is bound to {STUB_DRIVER}, where an interrupted '
             'sriov-manage leaves a GPU',
             f'Bind {gpu} to its own driver again, then enable its VFs.',
         )

@@ -19,10 +19,21 @@ holds, or fails to hold, ends in one exception that says which file it was.
 
 import errno
 import os
+import re
 import stat
 
 # A sysfs attribute is at most one page. Larger "files" are not sysfs.
 _MOST_BYTES = 65536
+_FUNCTION = r'[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]'
+# Every file of sysfs that this project writes to, whoever asks for it.
+_WRITABLE = re.compile(
+    rf'bus/pci/devices/{_FUNCTION}/sriov_numvfs'
+    rf'|bus/pci/devices/{_FUNCTION}/driver_override'
+    rf'|bus/pci/devices/{_FUNCTION}/nvidia/current_vgpu_type'
+    r'|bus/pci/drivers/pci-pf-stub/unbind'
+    r'|bus/pci/drivers_probe',
+    re.ASCII,
+)
 
 
 class Unreadable(Exception):
@@ -69,10 +80,15 @@ class Files:
     def write(self, text: str, *parts: str) -> None:
         """Write to a file that is there, in one go, as the kernel wants it.
 
-        :raises OSError: the kernel's answer.
+        :raises OSError: the kernel's answer; ``EACCES`` without asking it, if
+            the file is none of the few that are ever written.
         :raises Unreadable: if a part of the path is more than a name.
         """
         path = self.path(*parts)
+        if _WRITABLE.fullmatch('/'.join(parts)) is None:
+            raise PermissionError(
+                errno.EACCES, 'not a file that may be written', path
+            )
         # Not through a link: what is written is the file that was named.
         flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(path, flags)

@@ -134,6 +134,13 @@ class FunctionReader:
             return values.Sriov(total)
         return values.Sriov(total, offset, stride)
 
+    def count_vfs(self, where: Path) -> int:
+        """How many VFs of a GPU are enabled.
+
+        :raises Unreadable: if it is no GPU that has some.
+        """
+        return self._read_register(*where, 'sriov_numvfs')
+
     def read_mdevs(
         self,
         device: str,

@@ -57,15 +57,20 @@ def is_local(uri: str) -> bool:
 
 
 @contextlib.contextmanager
-def connect(uri: str) -> typing.Iterator[libvirt.virConnect]:
-    """A read-only connection, closed in the end.
+def connect(
+    uri: str, may_change: bool = False
+) -> typing.Iterator[libvirt.virConnect]:
+    """A connection, read-only unless said otherwise, closed in the end.
 
     :raises HostUnreadable: if there is none to be had.
     """
     # libvirt prints its errors to stderr besides raising them.
     libvirt.registerErrorHandler(lambda _context, _error: None, None)
     try:
-        connection = libvirt.openReadOnly(uri)
+        if may_change:
+            connection = libvirt.open(uri)
+        else:
+            connection = libvirt.openReadOnly(uri)
     except libvirt.libvirtError as error:
         raise exception.HostUnreadable(
             f'libvirt does not answer at {uri}: {error}. Is libvirtd running, '

@@ -36,7 +36,7 @@ def number_of(vgpu_type: values.VGPUType) -> int:
     return int(vgpu_type.id.removeprefix(_PREFIX))
 
 
-def write_type(root: str, address: str, number: int) -> None:
+def write_type(tree: files.Files, address: str, number: int) -> None:
     """Set the type of a virtual function, or take it back with 0.
 
     This is run with privileges: it trusts neither of its arguments.
@@ -47,7 +47,6 @@ def write_type(root: str, address: str, number: int) -> None:
     function = values.PciAddress.parse(address)
     if type(number) is not int or not 0 <= number <= _MOST:
         raise ValueError(f'{number!r} is not the number of a vGPU type')
-    tree = files.Files(root)
     where = (*functions.PCI, str(function), 'nvidia', 'current_vgpu_type')
     tree.write(f'{number}\n', *where)
     try:

@@ -16,6 +16,7 @@ Everything between two layers is one of these. They know nothing of files,
 libvirt, Nova or Placement.
 """
 
+from nova_vgpu.values.declaration import Creation
 from nova_vgpu.values.declaration import Declaration
 from nova_vgpu.values.declaration import DeclaredType
 from nova_vgpu.values.declaration import UnlistedGPUs
@@ -39,6 +40,9 @@ from nova_vgpu.values.held import Move
 from nova_vgpu.values.held import Reshape
 from nova_vgpu.values.held import SetInventories
 from nova_vgpu.values.held import SetTraits
+from nova_vgpu.values.holdings import Holdings
+from nova_vgpu.values.holdings import Kept
+from nova_vgpu.values.holdings import Mdev
 from nova_vgpu.values.host import Host
 from nova_vgpu.values.host import ReadFault
 from nova_vgpu.values.pci import MalformedAddress
@@ -54,17 +58,14 @@ from nova_vgpu.values.plan import Reason
 from nova_vgpu.values.problem import Problem
 from nova_vgpu.values.problem import Severity
 from nova_vgpu.values.step import AwaitTypes
-from nova_vgpu.values.step import ClearType
 from nova_vgpu.values.step import Course
-from nova_vgpu.values.step import CreateMdev
-from nova_vgpu.values.step import DisableVFs
-from nova_vgpu.values.step import EnableVFs
-from nova_vgpu.values.step import KeepOneSize
-from nova_vgpu.values.step import MixSizes
+from nova_vgpu.values.step import MdevState
 from nova_vgpu.values.step import Refusal
-from nova_vgpu.values.step import RemoveMdev
 from nova_vgpu.values.step import RepairDriver
+from nova_vgpu.values.step import SetMdev
+from nova_vgpu.values.step import SetMixing
 from nova_vgpu.values.step import SetType
+from nova_vgpu.values.step import SetVFs
 from nova_vgpu.values.step import Step
 from nova_vgpu.values.vgpu import Offer
 from nova_vgpu.values.vgpu import Resolution
@@ -80,30 +81,29 @@ __all__ = (
     'AwaitTypes',
     'Capacity',
     'Change',
-    'ClearType',
     'Course',
-    'CreateMdev',
     'CreateProvider',
     'CreateResourceClass',
     'CreateTrait',
+    'Creation',
     'Declaration',
     'DeclaredType',
     'DeleteProvider',
     'Difference',
-    'DisableVFs',
-    'EnableVFs',
     'Framework',
     'Guest',
     'GuestVGPU',
     'HeldConsumer',
     'HeldProvider',
     'HeldTree',
+    'Holdings',
     'Host',
     'Inventory',
-    'KeepOneSize',
+    'Kept',
     'LeftAlone',
     'MalformedAddress',
-    'MixSizes',
+    'Mdev',
+    'MdevState',
     'Move',
     'Offer',
     'PciAddress',
@@ -115,13 +115,15 @@ __all__ = (
     'ReadFault',
     'Reason',
     'Refusal',
-    'RemoveMdev',
     'RepairDriver',
     'Reshape',
     'Resolution',
     'SetInventories',
+    'SetMdev',
+    'SetMixing',
     'SetTraits',
     'SetType',
+    'SetVFs',
     'Severity',
     'Sriov',
     'Step',

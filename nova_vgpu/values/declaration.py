@@ -23,6 +23,13 @@ class UnlistedGPUs(enum.Enum):
     IGNORE = 'ignore'
 
 
+class Creation(enum.Enum):
+    """When vGPUs are made."""
+
+    ON_DEMAND = 'on-demand'
+    AHEAD = 'ahead'
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class DeclaredType:
     """One entry of the enabled types with its section.
@@ -55,6 +62,7 @@ class Declaration:
     unlisted: UnlistedGPUs = UnlistedGPUs.FIRST_TYPE
     sections: tuple[str, ...] = ()
     types_option: str = '[devices]enabled_vgpu_types'
+    creation: Creation = Creation.ON_DEMAND
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

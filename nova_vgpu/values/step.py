@@ -13,44 +13,39 @@
 
 """What is done to a host, one step at a time.
 
-A step holds nothing but words and numbers, so that it can be written down
-before it is done and read again after a crash. Types go by their names where
-those are known: a step that is read after a driver upgrade means the same.
+A step says how something is before and after it; the other way round it is its
+own undo. It holds nothing but words and numbers, so that it can be written
+down before it is done and read again after a crash. Types go by their names
+where those are known: what was written before a driver upgrade means the same
+after it.
 """
 
 import dataclasses
+import enum
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RepairDriver:
-    """Take a GPU off the stub driver that an interrupted tool left it on."""
+    """Bind a GPU to its own driver: a tool that was cut off left it alone."""
 
     gpu: str
 
     def __str__(self) -> str:
-        return f'bind GPU {self.gpu} to its own driver again'
+        return f'bind GPU {self.gpu} to its own driver'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class EnableVFs:
-    """Enable all virtual functions of a GPU."""
+class SetVFs:
+    """Enable all virtual functions of a GPU, or disable them."""
 
     gpu: str
-    total: int
+    before: int
+    after: int
 
     def __str__(self) -> str:
-        return f'enable the {self.total} VFs of GPU {self.gpu}'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class DisableVFs:
-    """Disable the virtual functions of a GPU."""
-
-    gpu: str
-    total: int
-
-    def __str__(self) -> str:
-        return f'disable the {self.total} VFs of GPU {self.gpu}'
+        if self.after:
+            return f'enable the {self.after} VFs of GPU {self.gpu}'
+        return f'disable the {self.before} VFs of GPU {self.gpu}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,95 +59,76 @@ class AwaitTypes:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class MixSizes:
-    """Let a GPU hold vGPUs of different sizes (heterogeneous mode)."""
+class SetMixing:
+    """Let a GPU hold vGPUs of different sizes (heterogeneous mode) or not."""
 
     gpu: str
+    before: bool
+    after: bool
 
     def __str__(self) -> str:
-        return f'let GPU {self.gpu} hold vGPUs of different sizes'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class KeepOneSize:
-    """Let a GPU hold vGPUs of one size only, as it comes."""
-
-    gpu: str
-
-    def __str__(self) -> str:
-        return f'let GPU {self.gpu} hold vGPUs of one size only'
+        sizes = 'different sizes' if self.after else 'one size'
+        return f'let GPU {self.gpu} hold vGPUs of {sizes}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetType:
-    """Make a vGPU of a virtual function (vendor-specific VFIO)."""
+    """Make a vGPU of a virtual function (vendor-specific VFIO), or clear it.
+
+    No type is ``''``. One of the two is: a type is not changed into another.
+    """
 
     gpu: str
     function: str
-    type: str
+    before: str
+    after: str
 
     def __str__(self) -> str:
-        return f'set VF {self.function} to {self.type}'
+        if self.after:
+            return f'set VF {self.function} to {self.after}'
+        return f'clear VF {self.function}, an idle {self.before}'
+
+
+class MdevState(enum.Enum):
+    """Whether an mdev is there, and whether libvirt has it defined."""
+
+    ABSENT = 'absent'
+    DEFINED = 'defined'
+    TRANSIENT = 'transient'
+    PERSISTENT = 'persistent'
+
+    @property
+    def is_started(self) -> bool:
+        return self in (MdevState.TRANSIENT, MdevState.PERSISTENT)
+
+    @property
+    def is_defined(self) -> bool:
+        return self in (MdevState.DEFINED, MdevState.PERSISTENT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ClearType:
-    """Take back the type of a virtual function that nobody has."""
+class SetMdev:
+    """Define, start, stop or remove an mdev.
 
-    gpu: str
-    function: str
-    type: str
-
-    def __str__(self) -> str:
-        return f'clear VF {self.function}, which is an idle {self.type}'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class CreateMdev:
-    """Define an mdev, and start it if it is to be there now.
-
-    ``parent`` is the node device name of its function.
+    ``parent`` is the node device name of the function that it is on.
     """
 
     gpu: str
     parent: str
     uuid: str
     type: str
-    defined: bool = True
-    started: bool = True
+    before: MdevState
+    after: MdevState
 
     def __str__(self) -> str:
-        verb = 'start' if self.started else 'define'
-        return f'{verb} mdev {self.uuid} of {self.type}'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RemoveMdev:
-    """Remove an mdev that nobody has, and its definition."""
-
-    gpu: str
-    parent: str
-    uuid: str
-    type: str
-    defined: bool = True
-    started: bool = True
-
-    def __str__(self) -> str:
+        if self.after.is_started:
+            return f'start mdev {self.uuid} of {self.type}'
+        if self.after.is_defined:
+            return f'stop mdev {self.uuid}, an idle {self.type}'
         return f'remove mdev {self.uuid}, an idle {self.type}'
 
 
-Step = (
-    RepairDriver
-    | EnableVFs
-    | DisableVFs
-    | AwaitTypes
-    | MixSizes
-    | KeepOneSize
-    | SetType
-    | ClearType
-    | CreateMdev
-    | RemoveMdev
-)
+Step = RepairDriver | SetVFs | AwaitTypes | SetMixing | SetType | SetMdev
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -47,6 +47,7 @@ LAYERS = (
     'decisions',
     'placement',
     'application',
+    'lifecycle',
     'compute',
     'cmd',
 )
@@ -55,7 +56,7 @@ TOP = frozenset({'__init__', '__main__'})
 
 #: Who may import what is not ours, and use what else is not for everybody.
 ONLY_IN = {
-    'libvirt': ('host/libvirt_nodes.py', 'host/guests.py'),
+    'libvirt': ('host/libvirt_nodes.py', 'host/guests.py', 'host/mdevs.py'),
     'nova': ('compute/',),
     'nova_vgpu.compute': ('compute/',),
     'openstack': ('placement/',),
@@ -68,6 +69,7 @@ MAY_OPEN_FILES = (
     'host/files.py',
     'host/state.py',
     'host/tools.py',
+    'host/locks.py',
     'conf/sources.py',
     'simulation/',
     'cmd/demo',

@@ -20,6 +20,7 @@ import fixtures
 import testtools
 
 from nova_vgpu import values
+from nova_vgpu.host import files
 from nova_vgpu.host import vendor_vfio
 from nova_vgpu.simulation import boards
 from nova_vgpu.simulation import host as simulation
@@ -40,7 +41,7 @@ class TestWriteType(testtools.TestCase):
         )
 
     def write(self, address: str, number: int) -> None:
-        vendor_vfio.write_type(str(self.root), address, number)
+        vendor_vfio.write_type(files.Files(str(self.root)), address, number)
 
     def test_it_is_set_and_taken_back(self) -> None:
         number = vendor_vfio.number_of(values.VGPUType('nvidia-1155'))

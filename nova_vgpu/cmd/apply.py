@@ -1,0 +1,76 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""``nova-vgpu apply`` and ``nova-vgpu restore``."""
+
+import argparse
+
+from nova_vgpu import values
+from nova_vgpu.cmd import base
+from nova_vgpu.cmd import changes
+from nova_vgpu.lifecycle import runs
+
+
+class Apply(changes.Changer):
+    """Bring this host to the state that nova.conf declares.
+
+    Virtual functions are enabled, vGPUs that servers have and that a reboot
+    took away are made again, and vGPUs of another type that nobody has are
+    removed. What a server has is never touched: it is named, and everything
+    else is done. It can be run at any time, and again after it was killed.
+    "nova-vgpu restore" takes back what the last one did.
+
+      nova-vgpu apply --dry-run
+
+    Exit code: 0 the declared state is reached, 1 but for vGPUs that servers
+    have, 2 errors.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--dry-run',
+            action='store_true',
+            help='Show the steps and do nothing.',
+        )
+        base.add_gpu_filter(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        around = self.look_around(parsed_args)
+        wish = self.read_wish(around, parsed_args.gpu)
+        if not parsed_args.dry_run:
+            return self.rows_of(runs.apply(around, wish, self))
+        courses = runs.plan(around, wish, self)
+        for course in courses:
+            for refusal in course.refusals:
+                self.say(f'refused: {refusal}')
+        steps = [step for course in courses for step in course.steps]
+        if not steps:
+            self.say('Nothing to do.')
+        elif any(isinstance(step, values.AwaitTypes) for step in steps):
+            self.say('Further steps can follow once the types are there.')
+        return changes.make_rows((step, 'planned') for step in steps)
+
+
+class Restore(changes.Changer):
+    """Take back what the last "nova-vgpu apply" did to this host.
+
+    An apply that was cut off and the one that finished its work are one. What
+    a server has by now is not touched. Exit code: 0 done or nothing to do, 1
+    some things are left because servers have them, 2 errors.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        outcome = runs.restore(self.look_around(parsed_args), self)
+        return self.rows_of(outcome or runs.Outcome())

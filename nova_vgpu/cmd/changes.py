@@ -1,0 +1,151 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""What the commands that change the host have in common."""
+
+import argparse
+from collections.abc import Iterable
+import typing
+
+from nova_vgpu import application
+from nova_vgpu import values
+from nova_vgpu.cmd import base
+from nova_vgpu.host import sriov
+from nova_vgpu.host import sysfs
+from nova_vgpu.lifecycle import runs
+from nova_vgpu.lifecycle import surroundings
+
+EXIT_REFUSED = 1
+
+_TIMEOUT = 120.0
+_LONG = (values.SetVFs, values.AwaitTypes, values.RepairDriver)
+
+
+class Changer(base.Lister):
+    """A command that changes the host, and lists what it did."""
+
+    table_columns: tuple[str, ...] = ('GPU', 'Step', 'Outcome')
+
+    _outcome: runs.Outcome | None = None
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--timeout',
+            metavar='SECONDS',
+            type=_seconds,
+            default=_TIMEOUT,
+            help='How long to wait for a program, a lock, or for functions '
+            'and types to appear. Default: 120.',
+        )
+        parser.add_argument(
+            '--sriov-manage',
+            metavar='PATH',
+            default=sriov.DEFAULT_TOOL,
+            help="NVIDIA's program that enables virtual functions. Where it "
+            f'is missing, the kernel is asked. Default: {sriov.DEFAULT_TOOL}.',
+        )
+        return parser
+
+    def look_around(
+        self, parsed_args: argparse.Namespace
+    ) -> surroundings.Surroundings:
+        program: typing.Any = self.app
+        around: surroundings.Surroundings = program.make_surroundings(
+            parsed_args.timeout, parsed_args.sriov_manage
+        )
+        return around
+
+    def read_wish(
+        self, around: surroundings.Surroundings, wanted: str | None
+    ) -> runs.Wish:
+        """What nova.conf says, for all GPUs or for one."""
+        gpu = None
+        if wanted is not None:
+            host = sysfs.read_host(around.tree)
+            (found,) = base.select_gpus(host, wanted)
+            gpu = str(found)
+        declaration, problems = application.load_declaration(
+            self.options.config_file, self.options.config_dir
+        )
+        return runs.Wish(declaration, problems, gpu)
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        result = super().run(parsed_args)
+        outcome = self._outcome
+        if outcome is None:
+            return result
+        for problem in outcome.problems:
+            self.say(f'error: {problem}')
+        for refusal in outcome.refusals:
+            self.say(f'refused: {refusal}')
+        for failure in outcome.failures:
+            self.say(f'failed: {failure}')
+        self.say(_summary(outcome))
+        if outcome.failures or outcome.problems:
+            return base.EXIT_ERRORS
+        return EXIT_REFUSED if outcome.refusals else result
+
+    def rows_of(self, outcome: runs.Outcome) -> base.Rows:
+        """What was done, and what was tried in vain."""
+        self._outcome = outcome
+        failed = [failure.step for failure in outcome.failures]
+        return make_rows(
+            [
+                *((step, 'done') for step in outcome.done),
+                *((step, 'failed') for step in failed),
+            ]
+        )
+
+    # -- what runs.Reporter asks for ----------------------------------------
+
+    def warn(self, text: str) -> None:
+        self.say(f'warning: {text}')
+
+    def begin(self, step: values.Step) -> None:
+        """Say what takes long before it is done."""
+        if isinstance(step, _LONG):
+            self.say(f'{step} ...')
+
+    def finish(self, step: values.Step, event: str) -> None:
+        self.say(f'{event}: {step}')
+
+
+def make_rows(steps: Iterable[tuple[values.Step, str]]) -> base.Rows:
+    """Steps as a table, with what became of each."""
+    rows: list[tuple[typing.Any, ...]] = [
+        (step.gpu, str(step), event, type(step).__name__)
+        for step, event in steps
+    ]
+    return ('GPU', 'Step', 'Outcome', 'Kind'), rows
+
+
+def _summary(outcome: runs.Outcome) -> str:
+    if not (outcome.done or outcome.refusals or outcome.failures):
+        return 'Nothing to do.'
+    return (
+        f'{len(outcome.done)} steps done, {len(outcome.refusals)} things '
+        f'refused, {len(outcome.failures)} failed.'
+    )
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(f'{text!r} is no number') from error
+    if not 0 < seconds < 86400:
+        raise argparse.ArgumentTypeError(
+            f'{text} is not between 0 and a day of seconds'
+        )
+    return seconds

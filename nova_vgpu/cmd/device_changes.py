@@ -1,0 +1,194 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""``nova-vgpu device enable`` and ``device disable``: vGPUs by hand."""
+
+import argparse
+import typing
+
+from nova_vgpu import values
+from nova_vgpu.cmd import base
+from nova_vgpu.cmd import changes
+from nova_vgpu.decisions import by_hand
+from nova_vgpu.decisions import mapper
+from nova_vgpu.decisions import resolution
+from nova_vgpu.host import sysfs
+from nova_vgpu.knowledge import capabilities
+from nova_vgpu.lifecycle import runs
+from nova_vgpu.lifecycle import surroundings
+
+_Step = values.SetType | values.SetMdev
+
+
+class _Device(changes.Changer):
+    """Changes one vGPU, and shows what that does to others."""
+
+    table_columns = ('Device', 'State', 'Type', 'UUID')
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument('device', metavar='DEVICE', help=self.device_help)
+        return parser
+
+    device_help = ''
+
+    def change(
+        self,
+        around: surroundings.Surroundings,
+        decide: typing.Callable[[surroundings.Picture], _Step | None],
+    ) -> base.Rows:
+        chosen: list[_Step] = []
+        before: list[values.Host] = []
+
+        def plan(picture: surroundings.Picture) -> runs.ByHand:
+            before.append(picture.host)
+            step = decide(picture)
+            if step is None:
+                return runs.ByHand(())
+            chosen.append(step)
+            keep: dict[str, str | None] = {}
+            if isinstance(step, values.SetType):
+                keep[step.function] = step.after or None
+            return runs.ByHand((values.Course(step.gpu, (step,)),), keep)
+
+        self._outcome = runs.carry_out(around, plan, self)
+        host = around.complete(sysfs.read_host(around.tree))
+        if not chosen:
+            return _make_rows([])
+        return _make_rows([self._row(chosen[0], before[0], host)])
+
+    def _row(
+        self, step: _Step, before: values.Host, now: values.Host
+    ) -> tuple[typing.Any, ...]:
+        was, types = _available(before, step.gpu), _available(now, step.gpu)
+        if was != types:
+            self.say(
+                f'GPU {step.gpu} took {_count(was)} before, and takes '
+                f'{_count(types)} now.'
+            )
+        device = step.function if isinstance(step, values.SetType) else ''
+        names = resolution.list_type_names(now)
+        for gpu in now.gpus:
+            for vgpu in gpu.all_vgpus:
+                if vgpu.name not in (_name(step), device):
+                    continue
+                called = capabilities.short_name(
+                    values.VGPUType(vgpu.type_id, names.get(vgpu.type_id))
+                )
+                state = 'configured', called, vgpu.uuid or '-'
+                return (_place(step), *state, step.gpu, was, types)
+        return (_place(step), 'free', '-', '-', step.gpu, was, types)
+
+
+class EnableDevice(_Device):
+    """Make a vGPU by hand, and keep it over reboots.
+
+    DEVICE is a virtual function, or a GPU: then the vGPU is made on the GPU
+    itself, or on its first function that takes the type. The type must be
+    among those that the device takes now, and the one that nova.conf declares
+    for the GPU, if it does. The answer shows which types the GPU takes before
+    and after.
+
+      nova-vgpu device enable 0000:41:00.4 --type A40-8Q
+    """
+
+    device_help = 'PCI address of a virtual function or of a GPU.'
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--type',
+            metavar='TYPE',
+            required=True,
+            help='The type, by name or id; see "nova-vgpu type list".',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        around = self.look_around(parsed_args)
+        wish = self.read_wish(around, None)
+
+        def decide(picture: surroundings.Picture) -> _Step:
+            plan = mapper.make_plan(
+                wish.declaration, picture.host, wish.problems
+            )
+            return by_hand.enable_device(
+                picture.host,
+                plan,
+                parsed_args.device,
+                parsed_args.type,
+                around.new_uuid,
+            )
+
+        return self.change(around, decide)
+
+
+class DisableDevice(_Device):
+    """Remove a vGPU by hand, also after reboots.
+
+    It is refused if a server has it, running or not.
+
+      nova-vgpu device disable 0000:41:00.4
+    """
+
+    device_help = 'PCI address of a virtual function, or UUID of a vGPU.'
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        def decide(picture: surroundings.Picture) -> _Step | None:
+            return by_hand.disable_device(
+                picture.host, picture.held, parsed_args.device
+            )
+
+        return self.change(self.look_around(parsed_args), decide)
+
+
+def _make_rows(rows: list[tuple[typing.Any, ...]]) -> base.Rows:
+    return (
+        'Device',
+        'State',
+        'Type',
+        'UUID',
+        'GPU',
+        'Available Before',
+        'Available Now',
+    ), [(*row[:5], base.Words(row[5]), base.Words(row[6])) for row in rows]
+
+
+def _available(host: values.Host, gpu: str) -> tuple[str, ...]:
+    for found in host.gpus:
+        if str(found) == gpu:
+            return by_hand.list_available(found)
+    return ()
+
+
+def _count(types: tuple[str, ...]) -> str:
+    if not types:
+        return 'no type'
+    return f'{len(types)} types ({", ".join(types)})'
+
+
+def _name(step: _Step) -> str:
+    """The name of the vGPU that a step is about."""
+    if isinstance(step, values.SetMdev):
+        return step.uuid
+    return values.PciAddress.parse(step.function).node_device_name
+
+
+def _place(step: _Step) -> str:
+    """The device that the vGPU is on, or is."""
+    if isinstance(step, values.SetType):
+        return step.function
+    prefix, *parts = step.parent.split('_')
+    if prefix == 'pci' and len(parts) == 4:
+        return '{}:{}:{}.{}'.format(*parts)
+    return step.parent

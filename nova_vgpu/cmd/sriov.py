@@ -1,0 +1,81 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""``nova-vgpu sriov``: the virtual functions of GPUs."""
+
+import argparse
+
+from nova_vgpu import values
+from nova_vgpu.cmd import base
+from nova_vgpu.cmd import changes
+from nova_vgpu.decisions import by_hand
+from nova_vgpu.lifecycle import runs
+from nova_vgpu.lifecycle import surroundings
+
+
+class _Sriov(changes.Changer):
+    """Changes the VFs of GPUs that are named."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'gpu',
+            metavar='GPU',
+            nargs='+',
+            help='PCI address of a GPU, in any spelling.',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        def decide(picture: surroundings.Picture) -> runs.ByHand:
+            gpus = dict.fromkeys(
+                gpu
+                for wanted in parsed_args.gpu
+                for gpu in base.select_gpus(picture.host, wanted)
+            )
+            return runs.ByHand(tuple(self.decide(gpu) for gpu in gpus))
+
+        around = self.look_around(parsed_args)
+        return self.rows_of(runs.carry_out(around, decide, self))
+
+    def decide(self, gpu: values.PhysicalGPU) -> values.Course:
+        raise NotImplementedError
+
+
+class EnableVFs(_Sriov):
+    """Enable all virtual functions of GPUs, and wait until they show types.
+
+    NVIDIA's sriov-manage does it where it is installed, else the kernel. A GPU
+    that an interrupted sriov-manage left on pci-pf-stub is repaired first. It
+    is done when sysfs and libvirt show the functions with their types. They
+    are gone with the next reboot; "nova-vgpu apply" enables those that
+    nova.conf needs.
+
+      nova-vgpu sriov enable 0000:41:00.0 0000:c1:00.0
+    """
+
+    def decide(self, gpu: values.PhysicalGPU) -> values.Course:
+        return by_hand.enable_vfs(gpu)
+
+
+class DisableVFs(_Sriov):
+    """Disable the virtual functions of GPUs.
+
+    It is refused while a vGPU is on one of them, or is configured to be there
+    after a reboot, or a server has one. "nova-vgpu device disable" removes
+    vGPUs that nobody has. "nova-vgpu apply" enables the functions again if
+    nova.conf needs them.
+    """
+
+    def decide(self, gpu: values.PhysicalGPU) -> values.Course:
+        return by_hand.disable_vfs(gpu)

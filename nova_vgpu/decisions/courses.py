@@ -1,0 +1,372 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""From the plan to steps: what has to be done to each GPU, in which order.
+
+::
+
+    driver -> VFs -> types are there -> what is in the way goes
+           -> sizes may mix -> vGPUs that somebody is to have again
+
+That is the order in which hardware wants it: a GPU has no types without VFs,
+and its mode cannot be changed while it has a vGPU. What a guest has is never
+in the way. GPUs do not wait for each other.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+import dataclasses
+import typing
+
+from nova_vgpu import values
+from nova_vgpu.decisions import readiness
+from nova_vgpu.decisions import resolution
+from nova_vgpu.knowledge import capabilities
+
+_ABSENT = values.MdevState.ABSENT
+_PERSISTENT = values.MdevState.PERSISTENT
+
+
+def plan_courses(
+    plan: values.Plan,
+    host: values.Host,
+    held: values.Holdings,
+    creation: values.Creation,
+    new_uuid: Callable[[], str],
+) -> tuple[values.Course, ...]:
+    """What brings every GPU of the plan to its declared state.
+
+    :param new_uuid: names the mdevs that are made ahead of use.
+    """
+    ahead = creation is values.Creation.AHEAD
+    names = resolution.list_type_names(host)
+    hopeless = {
+        problem.subject
+        for problem in plan.problems
+        if problem.code == 'type-not-offered'
+    }
+    return tuple(
+        _Planner(assigned, held, names, ahead, new_uuid).plan()
+        for assigned in plan.assignments
+        if str(assigned.gpu) not in hopeless
+    )
+
+
+def undo(course: values.Course) -> values.Course:
+    """The way back: every step the other way round, the last one first."""
+    return values.Course(
+        course.gpu,
+        tuple(
+            _turn(step)
+            for step in reversed(course.steps)
+            if not isinstance(step, values.RepairDriver | values.AwaitTypes)
+        ),
+    )
+
+
+def _turn(step: typing.Any) -> values.Step:
+    turned: values.Step = dataclasses.replace(
+        step, before=step.after, after=step.before
+    )
+    return turned
+
+
+def label(vgpu_type: values.VGPUType) -> str:
+    """What a type is called in a step: by its name, if it has one."""
+    return vgpu_type.name or vgpu_type.id
+
+
+class _Planner:
+    """The steps for one GPU."""
+
+    def __init__(
+        self,
+        assigned: values.Assignment,
+        held: values.Holdings,
+        names: Mapping[str, str],
+        ahead: bool,
+        new_uuid: Callable[[], str],
+    ) -> None:
+        self._assigned = assigned
+        self._gpu = assigned.gpu
+        self._name = str(assigned.gpu)
+        self._held = held
+        self._owners = held.owners
+        self._names = names
+        self._ahead = ahead
+        self._new_uuid = new_uuid
+        self._functions = _list_functions(assigned)
+
+    def plan(self) -> values.Course:
+        refusals: list[values.Refusal] = []
+        removals = list(self._remove_others(refusals))
+        creations = list(self._create_held())
+        creations += self._create_ahead(creations)
+        steps = (
+            *self._make_ready(),
+            *removals,
+            *self._mix_sizes(creations, removals),
+            *creations,
+        )
+        return values.Course(self._name, steps, tuple(refusals))
+
+    def _make_ready(self) -> Iterator[values.Step]:
+        obstacle = readiness.find_obstacle(self._gpu)
+        code = obstacle.code if obstacle else None
+        if code in ('on-stub-driver', 'no-driver'):
+            yield values.RepairDriver(self._name)
+        elif code not in ('vfs-off', 'no-types-yet'):
+            return
+        if self._gpu.sriov is not None and not self._gpu.vfs:
+            yield values.SetVFs(self._name, 0, self._gpu.sriov.total)
+        yield values.AwaitTypes(self._name)
+
+    def _remove_others(
+        self, refusals: list[values.Refusal]
+    ) -> Iterator[values.Step]:
+        """vGPUs of another type than the GPU is to serve."""
+        wanted = self._assigned.type
+        for vgpu in self._gpu.all_vgpus:
+            if (
+                wanted is None
+                or vgpu.type_id == wanted.id
+                or vgpu.function not in self._functions
+            ):
+                continue
+            called = self._names.get(vgpu.type_id, vgpu.type_id)
+            owner = self._owners.get(vgpu.name)
+            if owner is not None:
+                refusals.append(
+                    refuse(
+                        self._name,
+                        f'vGPU {vgpu.name} of {called}',
+                        owner,
+                        f', and the GPU is to serve {label(wanted)}',
+                    )
+                )
+            elif vgpu.uuid is None:
+                function = self._address(vgpu.function)
+                yield values.SetType(self._name, function, called, '')
+            else:
+                yield values.SetMdev(
+                    self._name,
+                    vgpu.function,
+                    vgpu.uuid,
+                    called,
+                    self._state_of(vgpu.uuid),
+                    _ABSENT,
+                )
+        for mdev in self._held.mdevs:
+            if not self._is_lost(mdev) or mdev.uuid in self._owners:
+                continue
+            vgpu_type = self._type_of(mdev)
+            if wanted is not None and not self._is_declared(vgpu_type):
+                yield values.SetMdev(
+                    self._name,
+                    mdev.parent,
+                    mdev.uuid,
+                    label(vgpu_type),
+                    mdev.state,
+                    _ABSENT,
+                )
+
+    def _create_held(self) -> Iterator[values.SetType | values.SetMdev]:
+        """vGPUs that a guest has, or an operator enabled, and are not there.
+
+        A reboot of the host takes them away.
+        """
+        for mdev in self._held.mdevs:
+            if not self._is_lost(mdev):
+                continue
+            vgpu_type = self._type_of(mdev)
+            if mdev.uuid in self._owners or self._is_declared(vgpu_type):
+                yield values.SetMdev(
+                    self._name,
+                    mdev.parent,
+                    mdev.uuid,
+                    label(vgpu_type),
+                    mdev.state,
+                    _PERSISTENT,
+                )
+        there = {vf.name: vf for vf in self._gpu.vfs}
+        for function, wanted in self._list_wanted_functions():
+            vf = there.get(function)
+            if vf is None and self._gpu.vfs:
+                continue  # a function that the GPU does not have
+            if vf is None or (vf.vendor_vfio and not vf.vgpus):
+                yield values.SetType(
+                    self._name, self._address(function), '', wanted
+                )
+
+    def _list_wanted_functions(self) -> Iterator[tuple[str, str]]:
+        """Functions that are to be vGPUs, and of which type."""
+        for guest in self._held.guests:
+            for vgpu in guest.vgpus:
+                if vgpu.name not in self._functions:
+                    continue
+                yield vgpu.name, vgpu.type_name or self._declared_name
+        for address, wanted in self._held.kept.functions.items():
+            function = values.PciAddress.parse(address).node_device_name
+            if (
+                function in self._functions
+                and function not in self._owners
+                and self._is_declared(values.VGPUType(wanted, wanted))
+            ):
+                yield function, wanted
+
+    def _create_ahead(
+        self, planned: list[values.SetType | values.SetMdev]
+    ) -> list[values.SetType | values.SetMdev]:
+        """As many as the GPU serves, if it is declared so."""
+        vgpu_type, counted = self._assigned.type, self._assigned.capacity
+        if not self._ahead or vgpu_type is None or counted is None:
+            return []
+        declared = [
+            step
+            for step in planned
+            if resolution.find_matches(_type_in(step), [vgpu_type])
+        ]
+        missing = counted.total - counted.existing - len(declared)
+        reserved = {_function_in(step, self._functions) for step in planned}
+        called = label(vgpu_type)
+        made: list[values.SetType | values.SetMdev] = []
+        for function in self._list_free(missing, reserved):
+            if self._gpu.framework is values.Framework.VENDOR_VFIO:
+                address = self._address(function)
+                made.append(values.SetType(self._name, address, '', called))
+            else:
+                states = _ABSENT, _PERSISTENT
+                mdev = function, self._new_uuid(), called, *states
+                made.append(values.SetMdev(self._name, *mdev))
+        return made[: max(missing, 0)]
+
+    def _list_free(self, missing: int, reserved: set[str]) -> list[str]:
+        """Functions that would take a vGPU each; a GPU itself takes many."""
+        if self._gpu.framework is values.Framework.MDEV:
+            return [self._gpu.name] * missing
+        return [
+            vf.name
+            for vf in self._gpu.vfs
+            if vf.name in self._functions
+            and not vf.vgpus
+            and vf.name not in reserved
+            and vf.name not in self._owners
+        ]
+
+    def _mix_sizes(
+        self,
+        creations: list[values.SetType | values.SetMdev],
+        removals: list[values.Step],
+    ) -> Iterator[values.Step]:
+        """Whether what is to be there, and what is served, differ in size."""
+        if self._gpu.address is None or not creations:
+            return
+        if len(self._gpu.all_vgpus) > len(removals):
+            return  # what stays leaves no choice
+        wanted = {_type_in(step) for step in creations}
+        wanted.add(self._declared_name)
+        sizes = {self._size_of(name) for name in wanted}
+        if len(sizes) > 1 and None not in sizes:
+            yield values.SetMixing(self._name, False, True)
+
+    @property
+    def _declared_name(self) -> str:
+        """What the GPU is to serve, as well as it is known."""
+        declared = self._assigned.type
+        return label(declared) if declared else self._assigned.declared.name
+
+    def _size_of(self, name: str) -> int | None:
+        matches = resolution.find_matches(name, self._gpu.types)
+        found = matches[0] if matches else values.VGPUType(name, name)
+        return capabilities.facts_of(self._gpu, found).framebuffer_mib
+
+    def _is_lost(self, mdev: values.Mdev) -> bool:
+        """Whether an mdev of this GPU is defined and not there."""
+        return (
+            mdev.parent in self._functions
+            and mdev.state is values.MdevState.DEFINED
+        )
+
+    def _type_of(self, mdev: values.Mdev) -> values.VGPUType:
+        """What a definition means: its id may mean another type by now."""
+        owner = self._owners.get(mdev.uuid)
+        noted = {v.name: v.type_name for v in owner.vgpus} if owner else {}
+        name = (
+            noted.get(mdev.uuid)
+            or self._held.kept.mdevs.get(mdev.uuid)
+            or self._names.get(mdev.type_id)
+        )
+        return values.VGPUType(mdev.type_id, name)
+
+    def _is_declared(self, vgpu_type: values.VGPUType) -> bool:
+        """Whether a type is the one that the GPU is to serve."""
+        if self._assigned.type is not None:
+            same = resolution.find_matches(
+                label(vgpu_type), [self._assigned.type]
+            )
+            return bool(same)
+        wanted = self._assigned.declared.name
+        return bool(resolution.find_matches(wanted, [vgpu_type]))
+
+    def _state_of(self, uuid: str) -> values.MdevState:
+        for mdev in self._held.mdevs:
+            if mdev.uuid == uuid:
+                return mdev.state
+        return values.MdevState.TRANSIENT
+
+    def _address(self, function: str) -> str:
+        return self._functions[function]
+
+
+def refuse(
+    gpu: str, what: str, owner: values.Guest, because: str = ''
+) -> values.Refusal:
+    """That something stays, because a guest has it."""
+    state = 'runs' if owner.running else 'is shut off'
+    return values.Refusal(
+        gpu,
+        f'GPU {gpu}: {what} is not touched: server {owner.uuid} '
+        f'({owner.name}, which {state}) has it{because}.',
+        'Delete, resize or move that server, then run it again.',
+    )
+
+
+def _list_functions(assigned: values.Assignment) -> dict[str, str]:
+    """Names and addresses of the functions that vGPUs may be on.
+
+    Those that will be there once the VFs are enabled as well.
+    """
+    gpu = assigned.gpu
+    if gpu.address is None:
+        return {gpu.name: gpu.name}
+    every = {gpu.address, *(vf.address for vf in gpu.vfs)}
+    if gpu.sriov is not None:
+        every.update(gpu.sriov.addresses(gpu.address))
+    found = {address.node_device_name: str(address) for address in every}
+    if gpu.name in assigned.functions:
+        return found
+    return {n: a for n, a in found.items() if n in assigned.functions}
+
+
+def _function_in(
+    step: values.SetType | values.SetMdev, functions: Mapping[str, str]
+) -> str:
+    """The name of the function that a step puts a vGPU on."""
+    if isinstance(step, values.SetMdev):
+        return step.parent
+    return next(n for n, a in functions.items() if a == step.function)
+
+
+def _type_in(step: values.SetType | values.SetMdev) -> str:
+    return step.after if isinstance(step, values.SetType) else step.type

@@ -1,0 +1,81 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""What is remembered of vGPUs from one run to the next, in ``vgpus.json``.
+
+::
+
+    {
+        'mdevs': {'<UUID>': '<name of its type>'},
+        'functions': {'<address>': '<name of its type>'},
+    }
+"""
+
+import json
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.host import state
+
+FILE = 'vgpus.json'
+
+
+class Corrupt(exception.NovaVGPUError):
+    """The file does not hold what it should."""
+
+
+def read(directory: state.StateDirectory) -> values.Kept:
+    """What is remembered; nothing, if nothing was written yet.
+
+    :raises Corrupt: if the file is broken.
+    :raises StateUnusable: if it cannot be read.
+    """
+    text = directory.read(FILE)
+    if text is None:
+        return values.Kept()
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Corrupt(f'{directory.path}/{FILE}: {error}') from error
+    if not isinstance(found, dict) or not all(
+        _is_map_of_words(found.get(part)) for part in ('mdevs', 'functions')
+    ):
+        raise Corrupt(f'{directory.path}/{FILE} is not of the known form')
+    try:
+        functions = {
+            str(values.PciAddress.parse(address)): name
+            for address, name in found['functions'].items()
+        }
+    except values.MalformedAddress as error:
+        raise Corrupt(f'{directory.path}/{FILE}: {error}') from error
+    return values.Kept(found['mdevs'], functions)
+
+
+def write(directory: state.StateDirectory, kept: values.Kept) -> None:
+    """Remember this and nothing else; nothing is written if it is the same.
+
+    :raises StateUnusable: if it cannot be written.
+    """
+    text = json.dumps(
+        {'mdevs': dict(kept.mdevs), 'functions': dict(kept.functions)},
+        indent=1,
+        sort_keys=True,
+    )
+    if directory.read(FILE) != text:
+        directory.replace(FILE, f'{text}\n')
+
+
+def _is_map_of_words(found: object) -> bool:
+    return isinstance(found, dict) and all(
+        isinstance(word, str) for item in found.items() for word in item
+    )

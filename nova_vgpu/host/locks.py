@@ -1,0 +1,154 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The locks that keep the processes of one host out of each other's way.
+
+``apply``
+    One command that changes the host at a time. It is in the state directory,
+    and the vendor's programs that a command runs hold it too: if the command
+    is killed, the next one waits for what it left running.
+
+``nova-vgpu-creation``
+    vGPUs are made and taken back one at a time, by nova-compute and by the
+    commands alike.
+
+``nova-vgpu-claims``
+    A server holds it with others while it has chosen a vGPU that no guest
+    shows yet; who takes vGPUs away holds it alone.
+
+The latter two are where nova-compute has its locks. Files there belong to its
+user, whoever made them.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
+import fcntl
+import os
+import time
+
+from nova_vgpu import exception
+
+CREATION = 'nova-vgpu-creation'
+CLAIMS = 'nova-vgpu-claims'
+
+_APPLY = 'lock'
+_POLL = 0.1
+
+Lock = Callable[[int, int], None]
+
+
+@contextlib.contextmanager
+def hold_apply(
+    directory: str, seconds: float, waiting: Callable[[str], None]
+) -> Iterator[int]:
+    """Be the only command that changes the host.
+
+    :param waiting: is told once for whom this waits.
+    :returns: the descriptor, for programs that are to hold the lock too.
+    :raises Busy: if another one does not end.
+    """
+    path = os.path.join(directory, _APPLY)
+    with _open(path) as descriptor:
+        if not _try(fcntl.flock, descriptor, fcntl.LOCK_EX):
+            holder = os.pread(descriptor, 32, 0).decode('ascii', 'replace')
+            waiting(f'waiting for process {holder.strip()}, which is at work')
+            _wait(fcntl.flock, descriptor, fcntl.LOCK_EX, path, seconds)
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f'{os.getpid()}\n'.encode(), 0)
+        yield descriptor
+
+
+@contextlib.contextmanager
+def hold_creation(directory: str, seconds: float) -> Iterator[None]:
+    """Be the only one who makes vGPUs and takes them back.
+
+    :raises Busy: if another one does not end.
+    """
+    # As oslo.concurrency does it in nova-compute: a lock of the process.
+    path = os.path.join(directory, CREATION)
+    with _open(path) as descriptor:
+        _wait(fcntl.lockf, descriptor, fcntl.LOCK_EX, path, seconds)
+        yield
+
+
+@contextlib.contextmanager
+def hold_claims(directory: str, seconds: float, alone: bool) -> Iterator[None]:
+    """Keep vGPUs from being taken away, or take them away.
+
+    :raises Busy: if others do not end.
+    """
+    path = os.path.join(directory, CLAIMS)
+    with _open(path) as descriptor:
+        how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+        _wait(fcntl.flock, descriptor, how, path, seconds)
+        yield
+
+
+def _wait(
+    lock: Lock, descriptor: int, how: int, path: str, seconds: float
+) -> None:
+    deadline = time.monotonic() + seconds
+    while not _try(lock, descriptor, how):
+        if time.monotonic() > deadline:
+            raise exception.Busy(
+                f'{path} is held by another process for more than '
+                f'{seconds:g} seconds. Is it hung? See "fuser {path}".'
+            )
+        time.sleep(_POLL)
+
+
+def _try(lock: Lock, descriptor: int, how: int) -> bool:
+    try:
+        lock(descriptor, how | fcntl.LOCK_NB)
+    except OSError as error:
+        if not isinstance(error, BlockingIOError | PermissionError):
+            raise
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _open(path: str) -> Iterator[int]:
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        with contextlib.suppress(FileExistsError):
+            _create(path)
+        descriptor = os.open(path, flags)
+    except OSError as error:
+        raise exception.StateUnusable(
+            f'The lock {path} cannot be had: {(error.strerror or "").lower()}.'
+            ' Run it as root.'
+        ) from error
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _create(path: str) -> None:
+    """Make the file as its directory's owner would, all at once."""
+    owner = os.stat(os.path.dirname(path))
+    new = f'{path}.{os.getpid()}'
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(new)  # of one that was killed here
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    descriptor = os.open(new, flags, 0o644)
+    try:
+        if os.geteuid() == 0:
+            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        os.link(new, path)
+    finally:
+        os.close(descriptor)
+        os.unlink(new)

@@ -1,0 +1,194 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Mediated devices, by libvirt.
+
+libvirt defines them, so that they come back after a reboot, and refuses to
+destroy one that a guest has: the kernel's own way would wait for the guest to
+end, for ever if need be.
+"""
+
+from collections.abc import Iterable
+import typing
+from xml.etree import ElementTree
+
+import libvirt
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.host import node_xml
+
+
+class NodeDevice(typing.Protocol):
+    """The part of ``libvirt.virNodeDevice`` that is used here."""
+
+    def name(self) -> str: ...
+
+    def XMLDesc(self, flags: int = 0) -> str: ...
+
+    def isActive(self) -> int: ...
+
+    def isPersistent(self) -> int: ...
+
+    def autostart(self) -> int: ...
+
+    def setAutostart(self, autostart: int) -> int: ...
+
+    def create(self, flags: int = 0) -> int: ...
+
+    def destroy(self) -> int: ...
+
+    def undefine(self, flags: int = 0) -> int: ...
+
+
+class Connection(typing.Protocol):
+    """The part of ``libvirt.virConnect`` that is used here."""
+
+    def listAllDevices(self, flags: int = 0) -> Iterable[NodeDevice]: ...
+
+    def nodeDeviceDefineXML(self, xml: str, flags: int = 0) -> NodeDevice: ...
+
+    def nodeDeviceCreateXML(self, xml: str, flags: int = 0) -> NodeDevice: ...
+
+
+def list_mdevs(connection: Connection) -> tuple[values.Mdev, ...]:
+    """Every mdev, started or only defined.
+
+    :raises HostUnreadable: if libvirt does not answer, or is not clear.
+    """
+    try:
+        return tuple(mdev for _, mdev in _list(connection))
+    except libvirt.libvirtError as error:
+        raise exception.HostUnreadable(
+            f'libvirt failed while its mdevs were read: {error}'
+        ) from error
+
+
+def set_state(connection: Connection, wanted: values.Mdev) -> None:
+    """Bring an mdev to its state; what is so already stays as it is.
+
+    :raises StepFailed: if libvirt refuses, as for one that is in use.
+    :raises HostUnreadable: if libvirt is not clear.
+    """
+    try:
+        if wanted.state is values.MdevState.ABSENT:
+            _remove(connection, wanted.uuid, keep_definition=False)
+        elif wanted.state is values.MdevState.DEFINED:
+            _define(connection, wanted)
+            _remove(connection, wanted.uuid, keep_definition=True)
+        elif wanted.state is values.MdevState.TRANSIENT:
+            _create(connection, wanted)
+        else:
+            _start(_define(connection, wanted))
+    except libvirt.libvirtError as error:
+        raise exception.StepFailed(
+            f'libvirt refuses: {error}.',
+            'Is mdevctl installed, and has the GPU room for it ("nova-vgpu '
+            'type list")?',
+        ) from error
+
+
+def _define(connection: Connection, wanted: values.Mdev) -> NodeDevice:
+    """The mdev, defined as it is to be; it may be started or not."""
+    for device, mdev in _list(connection):
+        if mdev.uuid != wanted.uuid:
+            continue
+        same = (mdev.parent, mdev.type_id) == (wanted.parent, wanted.type_id)
+        if mdev.state.is_started and not same:
+            raise exception.StepFailed(
+                f'mdev {mdev.uuid} is on {mdev.parent}, as {mdev.type_id}.',
+                'Remove it with "nova-vgpu device disable".',
+            )
+        if same and mdev.state.is_defined:
+            if not mdev.starts_itself:
+                device.setAutostart(1)
+            return device
+        if mdev.state is values.MdevState.DEFINED:
+            device.undefine()  # by the id that its type had once
+    device = connection.nodeDeviceDefineXML(_xml(wanted), 0)
+    device.setAutostart(1)
+    return device
+
+
+def _create(connection: Connection, wanted: values.Mdev) -> None:
+    """Start one without defining it, unless it is there."""
+    if not any(
+        mdev.uuid == wanted.uuid and mdev.state.is_started
+        for _, mdev in _list(connection)
+    ):
+        connection.nodeDeviceCreateXML(_xml(wanted), 0)
+
+
+def _start(device: NodeDevice) -> None:
+    if not device.isActive():
+        device.create(0)
+
+
+def _remove(connection: Connection, uuid: str, keep_definition: bool) -> None:
+    for device, mdev in _list(connection):
+        if mdev.uuid != uuid:
+            continue
+        if mdev.state.is_started:
+            device.destroy()
+        if mdev.state.is_defined and not keep_definition:
+            device.undefine()
+
+
+def _list(
+    connection: Connection,
+) -> Iterable[tuple[NodeDevice, values.Mdev]]:
+    flags = (
+        libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV
+        | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE
+        | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE
+    )
+    found = []
+    for device in connection.listAllDevices(flags):
+        name = device.name()
+        try:
+            vgpu = node_xml.parse_device(name, device.XMLDesc(0))
+        except node_xml.Malformed as error:
+            raise exception.HostUnreadable(
+                f'It cannot be told what {name} is: {error}'
+            ) from error
+        if isinstance(vgpu, values.VGPU) and vgpu.uuid is not None:
+            found.append(
+                (
+                    device,
+                    values.Mdev(
+                        vgpu.uuid,
+                        vgpu.function,
+                        vgpu.type_id,
+                        _state(device),
+                        bool(device.isPersistent() and device.autostart()),
+                    ),
+                )
+            )
+    return found
+
+
+def _state(device: NodeDevice) -> values.MdevState:
+    if not device.isActive():
+        return values.MdevState.DEFINED
+    if device.isPersistent():
+        return values.MdevState.PERSISTENT
+    return values.MdevState.TRANSIENT
+
+
+def _xml(wanted: values.Mdev) -> str:
+    device = ElementTree.Element('device')
+    ElementTree.SubElement(device, 'parent').text = wanted.parent
+    capability = ElementTree.SubElement(device, 'capability', type='mdev')
+    ElementTree.SubElement(capability, 'type', id=wanted.type_id)
+    ElementTree.SubElement(capability, 'uuid').text = wanted.uuid
+    return ElementTree.tostring(device, encoding='unicode')

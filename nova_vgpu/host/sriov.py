@@ -1,0 +1,149 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Virtual functions: enabled, disabled, and the wreck of an attempt cleared.
+
+NVIDIA's own program goes first, where it is installed::
+
+    /usr/lib/nvidia/sriov-manage -e|-d <GPU>
+
+Meanwhile it binds the GPU to ``pci-pf-stub``; cut off in the middle, it leaves
+it there. It fails with "Cannot obtain unbindLock" while something has the GPU
+open, which passes. Other drivers, and some releases of NVIDIA's, take the
+kernel's own way, a number in ``sriov_numvfs``.
+"""
+
+from collections.abc import Sequence
+import errno
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.host import files
+from nova_vgpu.host import functions
+from nova_vgpu.host import tools
+
+DEFAULT_TOOL = '/usr/lib/nvidia/sriov-manage'
+STUB_DRIVER = 'pci-pf-stub'
+
+_PASSES = 'unbindLock'
+_SHOWN = 400
+
+
+class NotYet(Exception):
+    """What was tried cannot be done at the moment; it can be tried again."""
+
+
+def set_vfs(
+    tree: files.Files,
+    gpu: values.PciAddress,
+    number: int,
+    tool: tuple[tools.Run, str] | None,
+    seconds: float,
+    keep: Sequence[int] = (),
+) -> None:
+    """Enable that many virtual functions, which is all of them, or none.
+
+    :param tool: the vendor's program, and what runs it; None if there is none
+        for this GPU.
+    :raises NotYet: if something holds the GPU for the moment.
+    :raises StepFailed: if it cannot be done.
+    """
+    if tool is not None:
+        run, path = tool
+        argv = [path, '-e' if number else '-d', str(gpu)]
+        try:
+            finished = run(argv, seconds, keep)
+        except tools.TimedOut as error:
+            raise exception.StepFailed(
+                f'{error} and was killed.',
+                'Is the driver hung (see the kernel log)? "nova-vgpu apply" '
+                'repairs what it left behind.',
+            ) from error
+        except tools.Missing as error:
+            _write_number(tree, gpu, number, f' ({error})')
+        else:
+            _require_success(path, finished)
+        return
+    _write_number(tree, gpu, number, '')
+
+
+def repair_driver(tree: files.Files, gpu: values.PciAddress) -> None:
+    """Bind a GPU to its own driver, if it is on the stub or on none.
+
+    :raises StepFailed: if no driver takes it.
+    """
+    where = (*functions.PCI, str(gpu))
+    reader = functions.FunctionReader(tree, [])
+    try:
+        driver = reader.read_driver(where)
+        if driver == STUB_DRIVER:
+            # First, or the stub would take it again.
+            tree.write('\n', *where, 'driver_override')
+            tree.write(
+                f'{gpu}\n', 'bus', 'pci', 'drivers', STUB_DRIVER, 'unbind'
+            )
+            driver = None
+        if driver is None:
+            tree.write('\n', *where, 'driver_override')
+            tree.write(f'{gpu}\n', 'bus', 'pci', 'drivers_probe')
+            driver = reader.read_driver(where)
+    except OSError as error:
+        raise failed_write(error) from error
+    except files.Unreadable as error:
+        raise exception.StepFailed(f'{error}.', 'Is the GPU gone?') from error
+    if driver is None:
+        raise exception.StepFailed(
+            'No driver takes it.',
+            "Install and load the vendor's vGPU host driver.",
+        )
+
+
+def failed_write(error: OSError) -> exception.StepFailed:
+    """What to tell of a write to sysfs that was refused."""
+    reason = (error.strerror or str(error)).lower()
+    cure = 'The kernel log may say more (journalctl -k).'
+    if error.errno == errno.EROFS:
+        cure = 'sysfs is read-only here: is this a container?'
+    elif error.errno in (errno.EACCES, errno.EPERM):
+        cure = 'Run it as root.'
+    return exception.StepFailed(f'{error.filename}: {reason}.', cure)
+
+
+def _require_success(path: str, finished: tools.Finished) -> None:
+    if finished.code == 0:
+        return
+    if _PASSES in finished.output:
+        raise NotYet(
+            f'{path}: something has the GPU open ("Cannot obtain unbindLock")'
+        )
+    said = ' '.join(finished.output.split())[:_SHOWN] or 'nothing'
+    raise exception.StepFailed(
+        f'{path} ended with exit code {finished.code} and said: {said}.',
+        'Is the vGPU manager running (systemctl status nvidia-vgpu-mgr)?',
+    )
+
+
+def _write_number(
+    tree: files.Files, gpu: values.PciAddress, number: int, why: str
+) -> None:
+    try:
+        tree.write(f'{number}\n', *functions.PCI, str(gpu), 'sriov_numvfs')
+    except OSError as error:
+        if error.errno == errno.ENOENT:
+            raise exception.StepFailed(
+                "Its driver takes no number of VFs, and the vendor's program "
+                f'cannot be run{why}.',
+                'Install it with the vGPU host driver, or name it with '
+                '--sriov-manage.',
+            ) from error
+        raise failed_write(error) from error

@@ -1,0 +1,329 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""One step, done.
+
+Everything is looked at again before it is touched, under the locks that keep
+others from it: what was planned a second ago may not hold any more. A step
+that is done already is done.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+import contextlib
+import typing
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.decisions import courses
+from nova_vgpu.decisions import resolution
+from nova_vgpu.host import files
+from nova_vgpu.host import functions
+from nova_vgpu.host import locks
+from nova_vgpu.host import mixing
+from nova_vgpu.host import sriov
+from nova_vgpu.host import sysfs
+from nova_vgpu.host import vendor_vfio
+from nova_vgpu.knowledge import capabilities
+from nova_vgpu.lifecycle import surroundings
+
+_NVIDIA = 0x10DE
+_BY_HAND = '"nova-vgpu device disable"'
+
+
+class Executor:
+    """Does steps, one after the other, on one host."""
+
+    def __init__(
+        self,
+        around: surroundings.Surroundings,
+        connection: typing.Any,
+        lock: int,
+        warn: surroundings.Warn,
+    ) -> None:
+        self._around = around
+        self._connection = connection
+        self._lock = lock
+        self._warn = warn
+        self._host = values.Host()
+
+    def attempt(self, step: values.Step) -> bool:
+        """Do a step; False if it has to be tried again later.
+
+        :raises StepFailed: if it cannot be done.
+        :raises InUse: if somebody has what it is about.
+        """
+        try:
+            return self._attempt(step)
+        except values.MalformedAddress as error:  # in a journal, by hand
+            raise exception.StepFailed(f'{error}.', 'Correct it.') from error
+
+    def _attempt(self, step: values.Step) -> bool:
+        match step:
+            case values.RepairDriver():
+                sriov.repair_driver(self._around.tree, _address(step.gpu))
+            case values.SetVFs():
+                return self._set_vfs(step)
+            case values.AwaitTypes():
+                return self._has_types(step.gpu)
+            case values.SetMixing():
+                self._set_mixing(step)
+            case values.SetType():
+                self._set_type(step)
+            case values.SetMdev():
+                self._set_mdev(step)
+        return True
+
+    def look(self) -> values.Host:
+        """The host as it is now."""
+        self._host = self._around.complete(sysfs.read_host(self._around.tree))
+        return self._host
+
+    # -- virtual functions --------------------------------------------------
+
+    def _set_vfs(self, step: values.SetVFs) -> bool:
+        gpu = self._read_gpu(step.gpu)
+        if len(gpu.vfs) == step.after:
+            return True
+        address, around = _address(step.gpu), self._around
+        is_nvidia = gpu.ids is not None and gpu.ids.vendor == _NVIDIA
+        tool = (around.run, around.sriov_manage) if is_nvidia else None
+        arguments = tool, around.timeout, (self._lock,)
+        try:
+            if step.after:
+                sriov.set_vfs(around.tree, address, step.after, *arguments)
+            else:
+                with self._alone():
+                    self._require_unused(self._read_gpu(step.gpu))
+                    sriov.set_vfs(around.tree, address, 0, *arguments)
+        except sriov.NotYet:
+            return False
+        return True
+
+    def _require_unused(self, gpu: values.PhysicalGPU) -> None:
+        """Nobody has a vGPU or VF of it, and no vGPU is there or defined."""
+        held = self._read_held()
+        owners, vfs = held.owners, gpu.functions - {gpu.name}
+        vgpus = {vgpu.name for vgpu in gpu.all_vgpus}
+        vgpus.update(mdev.uuid for mdev in held.mdevs if mdev.parent in vfs)
+        addresses = {str(vf.address) for vf in gpu.vfs}
+        vgpus.update(addresses & held.kept.functions.keys())
+        for name in sorted(vgpus | vfs):
+            if name in owners:
+                raise _in_use(str(gpu), name, owners[name])
+        if vgpus:
+            raise exception.InUse(
+                values.Refusal(
+                    str(gpu),
+                    f'GPU {gpu}: its VFs are not disabled: it has vGPUs: '
+                    f'{", ".join(sorted(vgpus))}.',
+                    f'Remove them with {_BY_HAND} first.',
+                )
+            )
+
+    def _has_types(self, name: str) -> bool:
+        """Whether the types are there, in sysfs and in libvirt."""
+        from nova_vgpu.host import libvirt_nodes
+
+        gpu = self._read_gpu(name)
+        if len(gpu.vfs) != self._count_vfs(gpu) or not _shows_types(gpu):
+            return False
+        seen = libvirt_nodes.read_host(self._connection, self._around.tree)
+        return any(
+            _shows_types(same) and len(same.vfs) == len(gpu.vfs)
+            for same in seen.gpus
+            if same.name == gpu.name
+        )
+
+    def _count_vfs(self, gpu: values.PhysicalGPU) -> int:
+        """How many VFs are enabled, also if they are not all there yet."""
+        if gpu.sriov is None:
+            return 0
+        reader = functions.FunctionReader(self._around.tree, [])
+        try:
+            return reader.count_vfs((*functions.PCI, str(gpu)))
+        except files.Unreadable as error:
+            raise exception.StepFailed(
+                f'{error}.', 'See the kernel log.'
+            ) from error
+
+    def _set_mixing(self, step: values.SetMixing) -> None:
+        around, gpu = self._around, _address(step.gpu)
+        mixing.set_mixing(
+            around.run, around.nvidia_smi, gpu, step.after, around.timeout
+        )
+
+    # -- vGPUs --------------------------------------------------------------
+
+    def _set_type(self, step: values.SetType) -> None:
+        address = values.PciAddress.parse(step.function)
+        if step.after:
+            with self._creating():
+                self._make_vgpu(step, address)
+            return
+        with self._alone(), self._creating():
+            owner = self._read_held().owners.get(address.node_device_name)
+            current, _ = self._read_function(address)
+            if current is None:
+                return
+            if owner is not None:
+                raise _in_use(step.gpu, step.function, owner)
+            if not resolution.find_matches(step.before, [current]):
+                raise exception.InUse(
+                    values.Refusal(
+                        step.gpu,
+                        f'GPU {step.gpu}: VF {address} is left alone: it is '
+                        f'{courses.label(current)} by now, and not '
+                        f'{step.before}.',
+                        f'Clear it with {_BY_HAND} if nobody needs it.',
+                    )
+                )
+            self._write_number(address, 0)
+
+    def _make_vgpu(
+        self, step: values.SetType, address: values.PciAddress
+    ) -> None:
+        current, offered = self._read_function(address)
+        if current is not None:
+            if resolution.find_matches(step.after, [current]):
+                return
+            raise exception.StepFailed(
+                f'VF {address} is {courses.label(current)} already.',
+                f'Clear it with {_BY_HAND} if nobody needs it.',
+            )
+        vgpu_type = choose(step.after, str(address), offered)
+        self._write_number(address, vendor_vfio.number_of(vgpu_type))
+
+    def _write_number(self, address: values.PciAddress, number: int) -> None:
+        try:
+            vendor_vfio.write_type(self._around.tree, str(address), number)
+        except OSError as error:
+            raise sriov.failed_write(error) from error
+
+    def _set_mdev(self, step: values.SetMdev) -> None:
+        from nova_vgpu.host import mdevs
+
+        if step.after.is_started:
+            with self._creating():
+                type_id = self._resolve(step).id
+                mdevs.set_state(
+                    self._connection,
+                    values.Mdev(step.uuid, step.parent, type_id, step.after),
+                )
+            return
+        with self._alone(), self._creating():
+            held = self._read_held()
+            if step.uuid in held.owners:
+                raise _in_use(step.gpu, step.uuid, held.owners[step.uuid])
+            for mdev in held.mdevs:
+                if mdev.uuid == step.uuid:
+                    mdevs.set_state(
+                        self._connection,
+                        values.Mdev(
+                            step.uuid, step.parent, mdev.type_id, step.after
+                        ),
+                    )
+
+    def _resolve(self, step: values.SetMdev) -> values.VGPUType:
+        """The type of an mdev, as its parent calls it now."""
+        for gpu in self._host.gpus or self.look().gpus:
+            if step.parent in gpu.functions:
+                return choose(step.type, step.parent, gpu.types)
+        raise exception.StepFailed(
+            f'{step.parent} is not there.', 'Are the VFs of its GPU enabled?'
+        )
+
+    # -- looking ------------------------------------------------------------
+
+    def _read_gpu(self, name: str) -> values.PhysicalGPU:
+        for gpu in self.look().gpus:
+            if str(gpu) == name:
+                return gpu
+        raise exception.StepFailed(
+            f'GPU {name} is not there any more.', 'See the kernel log.'
+        )
+
+    def _read_function(
+        self, address: values.PciAddress
+    ) -> tuple[values.VGPUType | None, list[values.VGPUType]]:
+        """The type of a VF, if it has one, and those that it would take."""
+        faults: list[values.ReadFault] = []
+        reader = functions.FunctionReader(self._around.tree, faults)
+        where = (*functions.PCI, str(address))
+        offers, vgpus = reader.read_vendor_vfio(
+            address.node_device_name, where, functions.TypeMemory()
+        )
+        if faults:
+            raise exception.StepFailed(
+                f'{faults[0]}.', 'Are the VFs of its GPU enabled?'
+            )
+        names = resolution.list_type_names(self._host)
+        current = [
+            values.VGPUType(vgpu.type_id, names.get(vgpu.type_id))
+            for vgpu in vgpus
+        ]
+        return next(iter(current), None), [offer.type for offer in offers]
+
+    def _read_held(self) -> values.Holdings:
+        return surroundings.read_held(
+            self._around, self._connection, self._warn
+        )
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While no server has chosen a vGPU that its guest does not show."""
+        around = self._around
+        with locks.hold_claims(around.locks, around.timeout, alone=True):
+            yield
+
+    @contextlib.contextmanager
+    def _creating(self) -> Iterator[None]:
+        with locks.hold_creation(self._around.locks, self._around.timeout):
+            yield
+
+
+def choose(
+    wanted: str, where: str, offered: Iterable[values.VGPUType]
+) -> values.VGPUType:
+    """The type that is meant, of those that a device takes now.
+
+    :raises StepFailed: if it is none of them.
+    """
+    offered = tuple(offered)
+    matches = resolution.find_matches(wanted, offered)
+    if len(matches) == 1:
+        return matches[0]
+    known = ', '.join(capabilities.short_name(t) for t in offered) or 'none'
+    raise exception.StepFailed(
+        f'{wanted} is not available on {where} now. It takes: {known}.',
+        'vGPUs of another size on the same GPU take types away ("nova-vgpu '
+        'type list").',
+    )
+
+
+def _in_use(gpu: str, what: str, owner: values.Guest) -> exception.InUse:
+    return exception.InUse(courses.refuse(gpu, f'vGPU {what}', owner))
+
+
+def _shows_types(gpu: values.PhysicalGPU) -> bool:
+    """Whether every function that is to show types does."""
+    if gpu.sriov is None or gpu.offers:
+        return bool(gpu.types)
+    return bool(gpu.vfs) and all(
+        vf.offers or vf.vgpus or (vf.vendor_vfio and gpu.types)
+        for vf in gpu.vfs
+    )
+
+
+def _address(gpu: str) -> values.PciAddress:
+    return values.PciAddress.parse(gpu)

@@ -1,0 +1,154 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""All that the life cycle has to do with: the machine, and what is kept."""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+from collections.abc import Mapping
+import contextlib
+import dataclasses
+import time
+import typing
+import uuid
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.decisions import resolution
+from nova_vgpu.host import files
+from nova_vgpu.host import kept
+from nova_vgpu.host import mixing
+from nova_vgpu.host import sriov
+from nova_vgpu.host import state
+from nova_vgpu.host import sysfs
+from nova_vgpu.host import tools
+
+Warn = Callable[[str], None]
+
+
+def _new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+def _as_it_is(host: values.Host) -> values.Host:
+    return host
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Surroundings:
+    """The edges, each of which can be simulated.
+
+    ``connect`` gives a connection to libvirt that may change things,
+    ``locks`` is where nova-compute has its locks, ``complete`` adds the names
+    of types that the host does not tell itself.
+    """
+
+    tree: files.Files
+    connect: Callable[[], contextlib.AbstractContextManager[typing.Any]]
+    state: state.StateDirectory
+    locks: str
+    run: tools.Run = tools.run
+    sriov_manage: str = sriov.DEFAULT_TOOL
+    nvidia_smi: str = mixing.DEFAULT_TOOL
+    timeout: float = 120.0
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+    new_uuid: Callable[[], str] = _new_uuid
+    complete: Callable[[values.Host], values.Host] = _as_it_is
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Picture:
+    """The host as it is now, and who has what of it."""
+
+    host: values.Host
+    held: values.Holdings
+
+
+def look(around: Surroundings, connection: typing.Any, warn: Warn) -> Picture:
+    """Read everything once.
+
+    :raises HostUnreadable: if it cannot be read.
+    """
+    return Picture(
+        around.complete(sysfs.read_host(around.tree)),
+        read_held(around, connection, warn),
+    )
+
+
+def read_held(
+    around: Surroundings, connection: typing.Any, warn: Warn
+) -> values.Holdings:
+    """Who has what of the host, or is to have it again.
+
+    :raises HostUnreadable: if it cannot be read.
+    """
+    # Not at the top: not every installation has libvirt.
+    from nova_vgpu.host import guests
+    from nova_vgpu.host import mdevs
+
+    return values.Holdings(
+        guests.read_guests(connection),
+        mdevs.list_mdevs(connection),
+        _read_kept(around, warn),
+    )
+
+
+def remember(
+    around: Surroundings, picture: Picture, functions: Mapping[str, str]
+) -> None:
+    """Keep the names of the types of what is there, while they are known.
+
+    :param functions: those that are to be vGPUs after every reboot.
+    """
+    names = resolution.list_type_names(picture.host)
+    defined = {mdev.uuid for mdev in picture.held.mdevs}
+    known = {
+        uuid: name
+        for uuid, name in picture.held.kept.mdevs.items()
+        if uuid in defined
+    }
+    known.update(
+        (vgpu.uuid, names[vgpu.type_id])
+        for gpu in picture.host.gpus
+        for vgpu in gpu.all_vgpus
+        if vgpu.uuid is not None and vgpu.type_id in names
+    )
+    kept.write(around.state, values.Kept(known, functions))
+
+
+@contextlib.contextmanager
+def open_libvirt(uri: str) -> Iterator[typing.Any]:
+    """A connection that may change things.
+
+    :raises HostUnreadable: if there is none to be had.
+    """
+    try:
+        from nova_vgpu.host import libvirt_nodes
+    except ImportError as error:
+        raise exception.HostUnreadable(
+            'The Python binding of libvirt is not installed: install '
+            "python3-libvirt, or 'nova-vgpu[libvirt]' with pip."
+        ) from error
+    with libvirt_nodes.connect(uri, may_change=True) as connection:
+        yield connection
+
+
+def _read_kept(around: Surroundings, warn: Warn) -> values.Kept:
+    """What is remembered; a file that makes no sense is put aside."""
+    try:
+        return kept.read(around.state)
+    except kept.Corrupt as error:
+        aside = around.state.set_aside(kept.FILE, '.corrupt')
+        warn(f'{error}. It is {aside} now, and not used any more.')
+        return values.Kept()
