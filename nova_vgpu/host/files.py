@@ -46,6 +46,10 @@ class Unreadable(Exception):
         #: It was not there (any more), as opposed to broken.
         self.gone = gone
 
+    def __reduce__(self) -> tuple[type, tuple[str, str, bool]]:
+        """Whole on its way to another process, too."""
+        return type(self), (self.path, self.reason, self.gone)
+
 
 class Files:
     """The files below one root directory."""

@@ -24,10 +24,14 @@ _NAMESPACE = uuid.UUID('5d1f8f5e-6d5c-4f0e-9f5a-3c1c5a6f0b11')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Created:
-    """A vGPU on a simulated GPU; ``vf`` counts its VFs from 0."""
+    """A vGPU on a simulated GPU; ``vf`` counts its VFs from 0.
+
+    An mdev without a UUID has one that follows from its place.
+    """
 
     type_id: str
     vf: int | None = None
+    uuid: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -36,7 +40,9 @@ class GPU:
 
     ``vendor_vfio`` picks the framework without mdevs; ``driver`` None is a
     board without one; ``types_ready`` False one whose driver has not brought
-    up its types yet.
+    up its types yet. ``raw_numvfs`` False is a driver that leaves VFs to its
+    own tool; ``mixed`` is the mode for vGPUs of several sizes; with
+    ``instances``, the GPU has instances for types that are backed by MIG.
     """
 
     address: values.PciAddress
@@ -46,6 +52,9 @@ class GPU:
     driver: str | None = 'default'
     types_ready: bool = True
     created: tuple[Created, ...] = ()
+    raw_numvfs: bool = True
+    mixed: bool = False
+    instances: bool = False
 
     @property
     def bound_driver(self) -> str | None:
@@ -69,24 +78,46 @@ class GPU:
 
     def available(self, wanted: boards.BoardType, vf: int | None) -> int:
         """How many more of a type fit, on the GPU or on one of its VFs."""
-        sizes = {t.id: t.framebuffer_mib for t in self.board.types}
-        in_use = [sizes[created.type_id] for created in self.created]
-        if any(size != wanted.framebuffer_mib for size in in_use):
-            return 0  # one size per GPU
-        left = max(wanted.maximum - len(in_use), 0)
+        left = self.left(wanted)
         if vf is None:
             return left
         return 0 if self.on(vf) else min(left, 1)
 
+    def left(self, wanted: boards.BoardType) -> int:
+        """How many more of a type fit on the GPU, as its memory goes."""
+        sizes = {t.id: t.framebuffer_mib for t in self.board.types}
+        in_use = [sizes[created.type_id] for created in self.created]
+        if not self.mixed:
+            if any(size != wanted.framebuffer_mib for size in in_use):
+                return 0  # one size per GPU
+            return max(wanted.maximum - len(in_use), 0)
+        # No board says what it has; its biggest type takes all of it.
+        free = max(sizes.values()) - sum(in_use)
+        alike = in_use.count(wanted.framebuffer_mib)
+        fitting = free // max(wanted.framebuffer_mib, 1)
+        return max(min(fitting, wanted.maximum - alike), 0)
+
     def on(self, vf: int | None) -> tuple[Created, ...]:
         return tuple(created for created in self.created if created.vf == vf)
+
+    def pinned(self) -> tuple[Created, ...]:
+        """Its vGPUs, with UUIDs that do not follow from their places."""
+        if self.vendor_vfio:
+            return self.created
+        return tuple(
+            dataclasses.replace(created, uuid=self._uuid(order, created))
+            for order, created in enumerate(self.created)
+        )
 
     def mdevs(self, vf: int | None) -> Iterator[tuple[str, str]]:
         """UUID and type id of the mdevs on the GPU or on one of its VFs."""
         for order, created in enumerate(self.created):
             if created.vf == vf and not self.vendor_vfio:
-                key = f'{self.address}/{order}'
-                yield str(uuid.uuid5(_NAMESPACE, key)), created.type_id
+                yield self._uuid(order, created), created.type_id
+
+    def _uuid(self, order: int, created: Created) -> str:
+        key = f'{self.address}/{order}'
+        return created.uuid or str(uuid.uuid5(_NAMESPACE, key))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
