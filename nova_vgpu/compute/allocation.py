@@ -28,6 +28,7 @@ import typing
 
 from nova import exception as nova_exception
 from nova import utils as nova_utils
+import nova.conf
 from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
@@ -42,13 +43,16 @@ from nova_vgpu.compute import planning
 from nova_vgpu.compute import privileged
 from nova_vgpu.decisions import upkeep
 from nova_vgpu.host import guests
+from nova_vgpu.host import kept
+from nova_vgpu.host import locks
+from nova_vgpu.host import state
 from nova_vgpu.host import vendor_vfio
 
 LOG = logging.getLogger(__name__)
+CONF = nova.conf.CONF
 
-#: vGPU managers crash when vGPUs are created side by side, also by processes
-#: other than this one.
-_CREATION_LOCK = 'nova-vgpu-creation'
+#: A command holds them alone for as long as it takes to remove one vGPU.
+_CLAIMS_SECONDS = 300.0
 _ALLOCATION_LOCK = 'nova-vgpu-allocation'
 
 
@@ -63,8 +67,11 @@ class Holdings:
 class Allocation(planning.Planning):
     """Chooses, makes and takes back vGPUs."""
 
+    #: Where the commands remember what an operator did by hand.
+    state_path: str = state.DEFAULT_PATH
+
     def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
-        self._claims = claims.Claims()
+        self._claims = claims.Claims(_shared_claims)
         self._failures = log.FailureLog()
         super().__init__(*args, **kwargs)
 
@@ -251,6 +258,7 @@ class Allocation(planning.Planning):
                         held.taken,
                         held.guests,
                         released,
+                        self._list_kept(),
                     )
                 )
                 if not steps:
@@ -258,6 +266,22 @@ class Allocation(planning.Planning):
                 for step in steps:
                     self._carry_out(step)
             return self._make_plan()
+
+    def _list_kept(self) -> Container[str] | None:
+        """The functions that stay vGPUs while nobody has them; None: all."""
+        if self._declaration.creation is values.Creation.AHEAD:
+            return None
+        directory = state.StateDirectory(self.state_path)
+        try:
+            functions = kept.read(directory).functions
+        except (kept.Corrupt, exception.StateUnusable) as error:
+            self._failures.say('Could not tell what is kept by hand', error)
+            return ()
+        self._failures.forget('Could not tell what is kept by hand')
+        return frozenset(
+            values.PciAddress.parse(address).node_device_name
+            for address in functions
+        )
 
     def _give_back(self, released: Container[str]) -> None:
         with self._trying():
@@ -353,7 +377,19 @@ def _is_one_of(device: typing.Any, names: Iterable[str]) -> bool:
 
 
 def creation_lock() -> typing.Any:
-    return nova_utils.lockutils.lock(_CREATION_LOCK, external=True)
+    """vGPU managers crash when vGPUs are created side by side.
+
+    Also by processes other than this one.
+    """
+    return nova_utils.lockutils.lock(locks.CREATION, external=True)
+
+
+def _shared_claims() -> contextlib.AbstractContextManager[None]:
+    """Keep commands from taking away what was chosen and no guest shows."""
+    directory = CONF.oslo_concurrency.lock_path
+    if directory is None:  # and no type is enabled, or it would not start
+        return contextlib.nullcontext()
+    return locks.hold_claims(directory, _CLAIMS_SECONDS, alone=False)
 
 
 def _allocation_lock() -> typing.Any:

@@ -19,16 +19,21 @@ made it, whether that succeeded or not.
 """
 
 import builtins
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 import contextlib
 import threading
 
+Hold = Callable[[], contextlib.AbstractContextManager[None]]
+
 
 class Claims:
     """The claims of one host, by all threads."""
 
-    def __init__(self) -> None:
+    def __init__(self, hold: Hold = contextlib.nullcontext) -> None:
+        #: What keeps other processes from taking away what is claimed.
+        self._hold = hold
         self._lock = threading.Lock()
         self._claimed: set[str] = set()
         self._own = threading.local()
@@ -47,6 +52,12 @@ class Claims:
         if getattr(self._own, 'claimed', None) is not None:
             yield ended
             return
+        with self._hold():
+            yield from self._claim(ended)
+
+    def _claim(
+        self, ended: builtins.list[str]
+    ) -> Iterator[builtins.list[str]]:
         self._own.claimed = []
         try:
             yield ended

@@ -117,12 +117,15 @@ def plan_upkeep(
     taken: Container[str],
     guests: Iterable[values.Guest],
     released: Container[str] = (),
+    kept: Container[str] | None = (),
 ) -> Iterator[Step]:
     """What brings the vGPUs of the host back in line with its guests.
 
     :param names: the names of types, also of those that no GPU offers now.
     :param taken: names of vGPUs, and of functions, that somebody has.
     :param released: functions that a guest just gave back.
+    :param kept: functions that are to be vGPUs of their GPU's type also while
+        nobody has them; None is all of them.
     """
     owners = {
         vgpu.name: (guest, vgpu) for guest in guests for vgpu in guest.vgpus
@@ -140,8 +143,22 @@ def plan_upkeep(
                 yield from _restore(vf, guest, vgpu, gpu, placed, names)
             elif vf.vgpus and vf.name not in taken:
                 ours = placed is not None and vf.name in placed.functions
+                if ours and _is_kept(vf, placed, kept):
+                    continue
                 if ours or vf.name in released:
                     yield ClearType(vf)
+
+
+def _is_kept(
+    vf: values.VirtualFunction,
+    assigned: values.Assignment | None,
+    kept: Container[str] | None,
+) -> bool:
+    """Whether a function is what it is to be while nobody has it."""
+    if assigned is None or assigned.type is None:
+        return False
+    is_right = all(vgpu.type_id == assigned.type.id for vgpu in vf.vgpus)
+    return is_right and (kept is None or vf.name in kept)
 
 
 def has_its_type(
