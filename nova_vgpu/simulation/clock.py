@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """Time that passes only when somebody sleeps."""
 
 import threading

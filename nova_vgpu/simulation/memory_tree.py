@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """A tree of files in memory that reads like one on a disk.
 
 Directories make their entries when somebody looks into them, so that a large

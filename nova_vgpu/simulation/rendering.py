@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """A simulated host as a tree in memory: sysfs of a kernel that runs.
 
 It shows what :mod:`nova_vgpu.simulation.tree` writes to a disk, and besides

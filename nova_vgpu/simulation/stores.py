@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """What a kernel does when a file of its sysfs is written to.
 
 Each function takes the text, checks it against the state of the GPU in the

@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """The vendor's programs for a simulated kernel.
 
 ``sriov-manage`` enables VFs by way of a driver that does nothing else: the GPU

@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """What befalls a simulated host, and what takes its time there."""
 
 import dataclasses
@@ -89,6 +88,20 @@ class TestTime(EventTest):
             ago: self.kernel.get_gpus(ago)[0].vfs for ago in (0, 7, 8, 9, 99)
         }
         self.assertEqual({0: 4, 7: 4, 8: 4, 9: 0, 99: 0}, vfs)
+
+    def test_what_happens_at_once_was_not_there_before(self) -> None:
+        self.boot(hosts.gpu(GPU, boards.A40))
+        self.enable()
+        vfs = {ago: self.kernel.get_gpus(ago)[0].vfs for ago in (0, 1)}
+        self.assertEqual({0: 4, 1: 0}, vfs)
+
+    def test_only_so_much_of_the_past_is_kept(self) -> None:
+        self.boot(hosts.gpu(GPU, boards.A40))
+        for number in (4, 0) * 20:
+            self.enable(number)
+            self.kernel.clock.sleep(500)
+        self.assertTrue(8 <= len(self.kernel.history) <= 10)
+        self.assertEqual(4, self.kernel.get_gpus(1000)[0].vfs)
 
     def test_nobody_sleeps_backwards(self) -> None:
         self.boot()

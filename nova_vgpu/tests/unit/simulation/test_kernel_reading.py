@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """sysfs of a simulated kernel reads like that of a tree on a disk."""
 
 import pathlib

@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """What a simulated kernel does when its files are written to."""
 
 import dataclasses

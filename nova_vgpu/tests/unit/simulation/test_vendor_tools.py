@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """The vendor's programs on a simulated kernel."""
 
 import pickle
