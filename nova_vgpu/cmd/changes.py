@@ -134,8 +134,8 @@ def _summary(outcome: runs.Outcome) -> str:
     if not (outcome.done or outcome.refusals or outcome.failures):
         return 'Nothing to do.'
     return (
-        f'{len(outcome.done)} steps done, {len(outcome.refusals)} things '
-        f'refused, {len(outcome.failures)} failed.'
+        f'{len(outcome.done)} done, {len(outcome.refusals)} refused, '
+        f'{len(outcome.failures)} failed.'
     )
 
 

@@ -73,8 +73,8 @@ class _Device(changes.Changer):
         was, types = _available(before, step.gpu), _available(now, step.gpu)
         if was != types:
             self.say(
-                f'GPU {step.gpu} took {_count(was)} before, and takes '
-                f'{_count(types)} now.'
+                f'GPU {step.gpu} took before: {_listed(was)}. It takes now: '
+                f'{_listed(types)}.'
             )
         device = step.function if isinstance(step, values.SetType) else ''
         names = resolution.list_type_names(now)
@@ -171,10 +171,8 @@ def _available(host: values.Host, gpu: str) -> tuple[str, ...]:
     return ()
 
 
-def _count(types: tuple[str, ...]) -> str:
-    if not types:
-        return 'no type'
-    return f'{len(types)} types ({", ".join(types)})'
+def _listed(types: tuple[str, ...]) -> str:
+    return ', '.join(types) or 'no type'
 
 
 def _name(step: _Step) -> str:

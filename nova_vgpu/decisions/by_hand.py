@@ -23,9 +23,9 @@ from collections.abc import Iterator
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.decisions import courses
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import resolution
+from nova_vgpu.decisions import steps
 from nova_vgpu.knowledge import capabilities
 
 
@@ -179,7 +179,7 @@ def _require_declared(
             continue
         if not resolution.find_matches(wanted, [assigned.type]):
             raise exception.NotAvailable(
-                f'GPU {gpu} serves {courses.label(assigned.type)} by '
+                f'GPU {gpu} serves {steps.label(assigned.type)} by '
                 f'nova.conf, not {wanted}. Change '
                 f'{assigned.declared.option("device_addresses")}, or name '
                 'that type.'
@@ -215,7 +215,7 @@ def _create(
     vgpu_type: values.VGPUType,
     new_uuid: Callable[[], str],
 ) -> values.SetType | values.SetMdev:
-    called = courses.label(vgpu_type)
+    called = steps.label(vgpu_type)
     for vf in gpu.vfs:
         if vf.name == function and vf.vendor_vfio:
             return values.SetType(str(gpu), str(vf.address), '', called)

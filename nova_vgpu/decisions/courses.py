@@ -26,12 +26,11 @@ in the way. GPUs do not wait for each other.
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
-import dataclasses
-import typing
 
 from nova_vgpu import values
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import resolution
+from nova_vgpu.decisions import steps
 from nova_vgpu.knowledge import capabilities
 
 _ABSENT = values.MdevState.ABSENT
@@ -51,7 +50,7 @@ def plan_courses(
     """
     ahead = creation is values.Creation.AHEAD
     names = resolution.list_type_names(host)
-    hopeless = {
+    not_offered = {
         problem.subject
         for problem in plan.problems
         if problem.code == 'type-not-offered'
@@ -59,32 +58,8 @@ def plan_courses(
     return tuple(
         _Planner(assigned, held, names, ahead, new_uuid).plan()
         for assigned in plan.assignments
-        if str(assigned.gpu) not in hopeless
+        if str(assigned.gpu) not in not_offered or _may_be_hidden(assigned)
     )
-
-
-def undo(course: values.Course) -> values.Course:
-    """The way back: every step the other way round, the last one first."""
-    return values.Course(
-        course.gpu,
-        tuple(
-            _turn(step)
-            for step in reversed(course.steps)
-            if not isinstance(step, values.RepairDriver | values.AwaitTypes)
-        ),
-    )
-
-
-def _turn(step: typing.Any) -> values.Step:
-    turned: values.Step = dataclasses.replace(
-        step, before=step.after, after=step.before
-    )
-    return turned
-
-
-def label(vgpu_type: values.VGPUType) -> str:
-    """What a type is called in a step: by its name, if it has one."""
-    return vgpu_type.name or vgpu_type.id
 
 
 class _Planner:
@@ -113,13 +88,13 @@ class _Planner:
         removals = list(self._remove_others(refusals))
         creations = list(self._create_held())
         creations += self._create_ahead(creations)
-        steps = (
+        in_order = (
             *self._make_ready(),
             *removals,
             *self._mix_sizes(creations, removals),
             *creations,
         )
-        return values.Course(self._name, steps, tuple(refusals))
+        return values.Course(self._name, in_order, tuple(refusals))
 
     def _make_ready(self) -> Iterator[values.Step]:
         obstacle = readiness.find_obstacle(self._gpu)
@@ -136,23 +111,27 @@ class _Planner:
         self, refusals: list[values.Refusal]
     ) -> Iterator[values.Step]:
         """vGPUs of another type than the GPU is to serve."""
-        wanted = self._assigned.type
+        if self._assigned.type is None and not _may_be_hidden(self._assigned):
+            return  # what it is to serve is not known
         for vgpu in self._gpu.all_vgpus:
+            name = self._names.get(vgpu.type_id)
+            vgpu_type = values.VGPUType(vgpu.type_id, name)
             if (
-                wanted is None
-                or vgpu.type_id == wanted.id
+                # One that nothing names may well be the declared one.
+                (name is None and self._assigned.type is None)
+                or self._is_declared(vgpu_type)
                 or vgpu.function not in self._functions
             ):
                 continue
-            called = self._names.get(vgpu.type_id, vgpu.type_id)
+            called = steps.label(vgpu_type)
             owner = self._owners.get(vgpu.name)
             if owner is not None:
                 refusals.append(
-                    refuse(
+                    steps.refuse(
                         self._name,
                         f'vGPU {vgpu.name} of {called}',
                         owner,
-                        f', and the GPU is to serve {label(wanted)}',
+                        f', and the GPU is to serve {self._declared_name}',
                     )
                 )
             elif vgpu.uuid is None:
@@ -171,12 +150,12 @@ class _Planner:
             if not self._is_lost(mdev) or mdev.uuid in self._owners:
                 continue
             vgpu_type = self._type_of(mdev)
-            if wanted is not None and not self._is_declared(vgpu_type):
+            if not self._is_declared(vgpu_type):
                 yield values.SetMdev(
                     self._name,
                     mdev.parent,
                     mdev.uuid,
-                    label(vgpu_type),
+                    steps.label(vgpu_type),
                     mdev.state,
                     _ABSENT,
                 )
@@ -195,7 +174,7 @@ class _Planner:
                     self._name,
                     mdev.parent,
                     mdev.uuid,
-                    label(vgpu_type),
+                    steps.label(vgpu_type),
                     mdev.state,
                     _PERSISTENT,
                 )
@@ -239,7 +218,7 @@ class _Planner:
         ]
         missing = counted.total - counted.existing - len(declared)
         reserved = {_function_in(step, self._functions) for step in planned}
-        called = label(vgpu_type)
+        called = steps.label(vgpu_type)
         made: list[values.SetType | values.SetMdev] = []
         for function in self._list_free(missing, reserved):
             if self._gpu.framework is values.Framework.VENDOR_VFIO:
@@ -283,8 +262,9 @@ class _Planner:
     @property
     def _declared_name(self) -> str:
         """What the GPU is to serve, as well as it is known."""
-        declared = self._assigned.type
-        return label(declared) if declared else self._assigned.declared.name
+        if self._assigned.type is not None:
+            return steps.label(self._assigned.type)
+        return self._assigned.declared.name
 
     def _size_of(self, name: str) -> int | None:
         matches = resolution.find_matches(name, self._gpu.types)
@@ -313,7 +293,7 @@ class _Planner:
         """Whether a type is the one that the GPU is to serve."""
         if self._assigned.type is not None:
             same = resolution.find_matches(
-                label(vgpu_type), [self._assigned.type]
+                steps.label(vgpu_type), [self._assigned.type]
             )
             return bool(same)
         wanted = self._assigned.declared.name
@@ -329,17 +309,17 @@ class _Planner:
         return self._functions[function]
 
 
-def refuse(
-    gpu: str, what: str, owner: values.Guest, because: str = ''
-) -> values.Refusal:
-    """That something stays, because a guest has it."""
-    state = 'runs' if owner.running else 'is shut off'
-    return values.Refusal(
-        gpu,
-        f'GPU {gpu}: {what} is not touched: server {owner.uuid} '
-        f'({owner.name}, which {state}) has it{because}.',
-        'Delete, resize or move that server, then run it again.',
-    )
+def _may_be_hidden(assigned: values.Assignment) -> bool:
+    """Whether what the GPU has may be why it does not offer its type.
+
+    In the vendor-specific VFIO framework a GPU with vGPUs names only types
+    that still fit beside them.
+    """
+    gpu = assigned.gpu
+    if gpu.framework is not values.Framework.VENDOR_VFIO or not gpu.all_vgpus:
+        return False
+    name = capabilities.parse_type_name(assigned.declared.name)
+    return name is not None and name.model == capabilities.model_of(gpu)
 
 
 def _list_functions(assigned: values.Assignment) -> dict[str, str]:

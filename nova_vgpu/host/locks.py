@@ -43,7 +43,7 @@ CREATION = 'nova-vgpu-creation'
 CLAIMS = 'nova-vgpu-claims'
 
 _APPLY = 'lock'
-_POLL = 0.1
+_POLL = 0.02
 
 Lock = Callable[[int, int], None]
 

@@ -25,8 +25,8 @@ import typing
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.decisions import courses
 from nova_vgpu.decisions import resolution
+from nova_vgpu.decisions import steps
 from nova_vgpu.host import files
 from nova_vgpu.host import functions
 from nova_vgpu.host import locks
@@ -178,12 +178,12 @@ class Executor:
                 return
             if owner is not None:
                 raise _in_use(step.gpu, step.function, owner)
-            if not resolution.find_matches(step.before, [current]):
+            if not _may_be(current, step.before):
                 raise exception.InUse(
                     values.Refusal(
                         step.gpu,
                         f'GPU {step.gpu}: VF {address} is left alone: it is '
-                        f'{courses.label(current)} by now, and not '
+                        f'{steps.label(current)} by now, and not '
                         f'{step.before}.',
                         f'Clear it with {_BY_HAND} if nobody needs it.',
                     )
@@ -195,10 +195,10 @@ class Executor:
     ) -> None:
         current, offered = self._read_function(address)
         if current is not None:
-            if resolution.find_matches(step.after, [current]):
+            if _may_be(current, step.after):
                 return
             raise exception.StepFailed(
-                f'VF {address} is {courses.label(current)} already.',
+                f'VF {address} is {steps.label(current)} already.',
                 f'Clear it with {_BY_HAND} if nobody needs it.',
             )
         vgpu_type = choose(step.after, str(address), offered)
@@ -312,7 +312,17 @@ def choose(
 
 
 def _in_use(gpu: str, what: str, owner: values.Guest) -> exception.InUse:
-    return exception.InUse(courses.refuse(gpu, f'vGPU {what}', owner))
+    return exception.InUse(steps.refuse(gpu, f'vGPU {what}', owner))
+
+
+def _may_be(current: values.VGPUType, wanted: str) -> bool:
+    """Whether a function is of a type, as far as that can be told.
+
+    A card that is full names no types, not even those of its vGPUs.
+    """
+    return current.name is None or bool(
+        resolution.find_matches(wanted, [current])
+    )
 
 
 def _shows_types(gpu: values.PhysicalGPU) -> bool:

@@ -31,6 +31,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import courses
 from nova_vgpu.decisions import mapper
+from nova_vgpu.decisions import steps
 from nova_vgpu.host import locks
 from nova_vgpu.lifecycle import execution
 from nova_vgpu.lifecycle import journal as journals
@@ -139,7 +140,7 @@ def apply(
             failed = {failure.step.gpu for failure in outcome.failures}
             steps = [c for c in found if c.steps and c.gpu not in failed]
             outcome.refusals = [r for c in found for r in c.refusals]
-            outcome.problems = _problems_of(made, wish)
+            outcome.problems = _problems_of(made, found, wish)
             if not steps:
                 break
             _perform(around, steps, executor, outcome, reporter, journal)
@@ -163,7 +164,7 @@ def restore(
         if log.is_restored or not log.steps:
             return None
         executor.look()
-        back = [courses.undo(course) for course in log.courses]
+        back = [steps.undo(course) for course in log.courses]
         _perform(around, back, executor, outcome, reporter)
         if not outcome.failures:
             journal.mark_restored()
@@ -251,13 +252,20 @@ def _plan(
     return made, tuple(c for c in found if wish.gpu in (None, c.gpu))
 
 
-def _problems_of(made: values.Plan, wish: Wish) -> tuple[values.Problem, ...]:
-    """What keeps the GPUs in question from serving."""
+def _problems_of(
+    made: values.Plan, found: Iterable[values.Course], wish: Wish
+) -> tuple[values.Problem, ...]:
+    """What keeps the GPUs in question from serving.
+
+    That vGPUs are in the way is said by refusing to touch them.
+    """
     others = {str(gpu) for gpu in made.gpus} - {wish.gpu}
+    refused = {course.gpu for course in found if course.refusals}
     return tuple(
         problem
         for problem in made.problems_of(values.Severity.ERROR)
-        if wish.gpu is None or problem.subject not in others
+        if problem.subject not in refused
+        and (wish.gpu is None or problem.subject not in others)
     )
 
 

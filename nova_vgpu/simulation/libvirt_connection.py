@@ -33,7 +33,7 @@ class End(typing.Protocol):
 
     def define_device(self, xml: str) -> str: ...
 
-    def list_guests(self, flags: int) -> list[str]: ...
+    def list_guests(self, flags: int) -> list[tuple[str, str]]: ...
 
     def call_guest(
         self, uuid: str, method: str, *args: typing.Any
@@ -132,11 +132,9 @@ class Connection:
         return NodeDevice(self._end, self._end.define_device(xml))
 
     def listAllDomains(self, flags: int = 0) -> list[Domain]:
-        return list(map(self._domain, self._end.list_guests(flags)))
+        found = self._end.list_guests(flags)
+        return [Domain(self._end, uuid, name) for uuid, name in found]
 
     def lookupByUUIDString(self, uuid: str) -> Domain:
-        return self._domain(uuid)
-
-    def _domain(self, uuid: str) -> Domain:
         name = str(self._end.call_guest(uuid, 'name'))
         return Domain(self._end, uuid, name)

@@ -200,12 +200,13 @@ class LibvirtHost(libvirt_connection.Connection):
 
     # -- guests -------------------------------------------------------------
 
-    def list_guests(self, flags: int) -> list[str]:
+    def list_guests(self, flags: int) -> list[tuple[str, str]]:
+        """UUIDs and names, all at the same moment."""
         states = flags & (_GUESTS_ACTIVE | _GUESTS_INACTIVE)
         with self._lock:
             self._notice_reboot()
             return [
-                guest.uuid
+                (guest.uuid, guest.name())
                 for guest in self.guests.values()
                 if not states
                 or states

@@ -1,0 +1,222 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""A simulated machine, and the life cycle on it."""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import os
+import pathlib
+import tempfile
+import typing
+import uuid
+
+import fixtures
+
+from nova_vgpu import values
+from nova_vgpu.conf import devices
+from nova_vgpu.host import mdevs
+from nova_vgpu.host import state
+from nova_vgpu.host import sysfs
+from nova_vgpu.host import vendor_vfio
+from nova_vgpu.lifecycle import runs
+from nova_vgpu.lifecycle import surroundings
+from nova_vgpu.simulation import boards
+from nova_vgpu.simulation import host as simulation
+from nova_vgpu.simulation import machine as machines
+from nova_vgpu.tests import hosts
+
+T4 = '0000:84:00.0'
+A10 = '0000:41:00.0'
+L40S = '0000:c1:00.0'
+
+
+def shrink(board: boards.Board, vfs: int, *names: str) -> boards.Board:
+    """A board with few functions and types, so that much can be tried."""
+    types = tuple(t for t in board.types if str(t.name).split()[-1] in names)
+    return dataclasses.replace(board, types=types, total_vfs=vfs)
+
+
+SMALL_T4 = shrink(boards.T4, 0, 'T4-4Q', 'T4-8Q', 'T4-16Q')
+SMALL_A10 = shrink(boards.A10, 4, 'A10-8Q', 'A10-12Q', 'A10-24Q')
+SMALL_L40S = shrink(boards.L40S, 5, 'L40S-12Q', 'L40S-24Q', 'L40S-48Q')
+
+
+def bare_gpus() -> tuple[simulation.GPU, ...]:
+    """One GPU of every framework, as after a reboot."""
+    return (
+        hosts.gpu(T4, SMALL_T4),
+        hosts.gpu(A10, SMALL_A10),
+        hosts.gpu(L40S, SMALL_L40S, vendor_vfio=True),
+    )
+
+
+def declare(text: str) -> values.Declaration:
+    """What a nova.conf with this in it declares."""
+    from oslo_config import cfg
+
+    with tempfile.NamedTemporaryFile('w', suffix='.conf') as file:
+        file.write(text)
+        file.flush()
+        conf = cfg.ConfigOpts()
+        devices.register_opts(conf)
+        conf([], default_config_files=[file.name])
+        declaration, problems = devices.read_declaration(conf)
+    assert not problems, problems
+    return declaration
+
+
+ALL_THREE = f"""
+[devices]
+enabled_vgpu_types = T4-4Q, A10-12Q, L40S-24Q
+[vgpu_T4-4Q]
+device_addresses = {T4}
+[vgpu_A10-12Q]
+device_addresses = {A10}
+[vgpu_L40S-24Q]
+device_addresses = {L40S}
+"""
+
+
+class Recorder:
+    """A reporter that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+        self.events: list[tuple[str, str]] = []
+
+    def warn(self, text: str) -> None:
+        self.warnings.append(text)
+
+    def begin(self, step: values.Step) -> None:
+        self.events.append(('begin', str(step)))
+
+    def finish(self, step: values.Step, event: str) -> None:
+        self.events.append((event, str(step)))
+
+
+class LiveHost(fixtures.Fixture):
+    """A simulated machine with a state directory of its own."""
+
+    def __init__(self, *gpus: simulation.GPU) -> None:
+        self.machine = machines.Machine(*gpus)
+
+    def _setUp(self) -> None:
+        # In memory where that can be: waiting for a disk is not tested here.
+        shm = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
+        directory = tempfile.TemporaryDirectory(dir=shm)
+        self.addCleanup(directory.cleanup)
+        self.path = pathlib.Path(directory.name)
+        self.around = self.make_surroundings()
+
+    def make_surroundings(
+        self, **others: typing.Any
+    ) -> surroundings.Surroundings:
+        kernel = self.machine.kernel
+        arguments: dict[str, typing.Any] = {
+            'tree': kernel.files,
+            'connect': self.connect,
+            'state': state.StateDirectory(str(self.path / 'state')),
+            'locks': str(self.path / 'locks'),
+            'run': self.machine.tools.run,
+            'sleep': kernel.clock.sleep,
+            'now': kernel.clock.now,
+            'complete': self.complete,
+        }
+        return surroundings.Surroundings(**(arguments | others))
+
+    def complete(self, host: values.Host) -> values.Host:
+        """The names that come with the driver, in a file of the vendor."""
+        names = tuple(
+            (board_type.id, str(board_type.name))
+            for card in self.machine.kernel.gpus
+            for board_type in card.board.types
+        )
+        return dataclasses.replace(host, type_names=names)
+
+    @contextlib.contextmanager
+    def connect(self) -> Iterator[typing.Any]:
+        yield self.machine.libvirt
+
+    def apply(self, text: str, gpu: str | None = None) -> runs.Outcome:
+        wish = runs.Wish(declare(text), (), gpu)
+        return runs.apply(self.around, wish, Recorder())
+
+    def restore(self) -> runs.Outcome | None:
+        return runs.restore(self.around, Recorder())
+
+    def read(self) -> values.Host:
+        return sysfs.read_host(self.machine.kernel.files)
+
+    def describe(self) -> dict[str, object]:
+        """All that an apply can change, in short."""
+        described: dict[str, object] = {}
+        host = self.read()
+        for card in self.machine.kernel.get_gpus():
+            described[f'{card.address} mixed'] = card.mixed
+            described[f'{card.address} driver'] = card.bound_driver
+        for gpu in host.gpus:
+            described[f'{gpu} VFs'] = len(gpu.vfs)
+            for vgpu in gpu.all_vgpus:
+                described[vgpu.name] = self._name_of(vgpu)
+        for mdev in self.machine.libvirt.mdevs.devices.values():
+            described[f'{mdev.uuid} defined'] = bool(mdev.isPersistent())
+        return described
+
+    def vgpus(self, gpu: str) -> dict[str, str]:
+        """The vGPUs of a GPU, with the names of their types."""
+        (found,) = (g for g in self.read().gpus if str(g) == gpu)
+        return {v.name: self._name_of(v) for v in found.all_vgpus}
+
+    def set_type(self, address: str, type_name: str) -> None:
+        """Make a vGPU of a function, as nova-compute does it."""
+        number = self._find_type(address, type_name).number
+        vendor_vfio.write_type(self.machine.kernel.files, address, number)
+
+    def create_mdev(self, address: str, type_name: str) -> str:
+        """Create an mdev on a function, as nova-compute does it."""
+        parent = values.PciAddress.parse(address).node_device_name
+        made = str(uuid.uuid4())
+        type_id = self._find_type(address, type_name).id
+        mdevs.set_state(
+            self.machine.libvirt,
+            values.Mdev(made, parent, type_id, values.MdevState.PERSISTENT),
+        )
+        return made
+
+    def _find_type(self, address: str, name: str) -> boards.BoardType:
+        card, _ = self.machine.kernel.find(values.PciAddress.parse(address))
+        (found,) = (t for t in card.board.types if t.name == name)
+        return found
+
+    def _name_of(self, vgpu: values.VGPU) -> str:
+        for card in self.machine.kernel.gpus:
+            for board_type in card.board.types:
+                if board_type.id == vgpu.type_id:
+                    return str(board_type.name)
+        return vgpu.type_id
+
+
+def fresh(card: simulation.GPU, kernel: typing.Any) -> simulation.GPU:
+    """A card as it comes, with the numbers of the driver that runs now."""
+    now = {gpu.board.device: gpu.board for gpu in kernel.gpus}
+    return dataclasses.replace(
+        card,
+        board=now.get(card.board.device, card.board),
+        vfs=0,
+        created=(),
+        mixed=False,
+        driver='default',
+        types_ready=True,
+    )

@@ -1,0 +1,455 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The commands that change the host, as an operator runs them."""
+
+import dataclasses
+import errno
+import io
+import json
+import pathlib
+import typing
+
+import fixtures
+import testtools
+
+from nova_vgpu.cmd import main
+from nova_vgpu.lifecycle import surroundings
+from nova_vgpu.simulation import host as simulation
+from nova_vgpu.tests import live
+
+CONFIGURATION = live.ALL_THREE
+VF = '0000:c1:00.4'
+
+
+@dataclasses.dataclass(frozen=True)
+class Answer:
+    """What a run of the program left behind."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def json(self) -> typing.Any:
+        return json.loads(self.stdout)
+
+
+class Program(main.NovaVGPU):
+    """The program on a simulated machine."""
+
+    def __init__(self, host: live.LiveHost, **streams: typing.Any) -> None:
+        self._host = host
+        super().__init__(**streams)
+
+    def make_surroundings(
+        self, timeout: float, sriov_manage: str
+    ) -> surroundings.Surroundings:
+        return self._host.make_surroundings(
+            timeout=timeout, sriov_manage=sriov_manage
+        )
+
+
+class ChangeTestCase(testtools.TestCase):
+    gpus: tuple[simulation.GPU, ...] = live.bare_gpus()
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.useFixture(live.LiveHost(*self.gpus))
+        self.machine = self.host.machine
+        self.useFixture(fixtures.FakeLogger())
+        self.useFixture(fixtures.EnvironmentVariable('COLUMNS', '80'))
+        self.config = self.host.path / 'nova.conf'
+        self.config.write_text(CONFIGURATION)
+
+    def run_it(self, *arguments: str) -> Answer:
+        stdout, stderr = io.StringIO(), io.StringIO()
+        program = Program(self.host, stdout=stdout, stderr=stderr)
+        options = ['--config-file', str(self.config)]
+        options += ['--config-dir', str(self.host.path / 'state')]
+        (self.host.path / 'state').mkdir(exist_ok=True)
+        with fixtures.MonkeyPatch('sys.stderr', stderr):
+            try:
+                code = program.run([*options, *arguments])
+            except SystemExit as ended:
+                code = int(ended.code or 0)
+        answer = Answer(code, stdout.getvalue(), stderr.getvalue())
+        self.assertNotIn('Traceback', answer.stdout + answer.stderr)
+        return answer
+
+    def assert_refused(self, answer: Answer, *words: str) -> None:
+        """An error, with these words, and nothing was changed."""
+        self.assertEqual(2, answer.code, answer.stderr)
+        for word in words:
+            self.assertIn(word, answer.stderr)
+
+
+class TestApply(ChangeTestCase):
+    def test_dry_run_shows_the_steps_and_does_nothing(self) -> None:
+        before = self.host.describe()
+        planned = self.run_it('apply', '--dry-run', '-f', 'json')
+        self.assertEqual(0, planned.code, planned.stderr)
+        self.assertEqual(before, self.host.describe())
+        done = self.run_it('apply', '-f', 'json')
+        self.assertEqual(
+            sorted(row['Step'] for row in planned.json),
+            sorted(row['Step'] for row in done.json),
+        )
+
+    def test_it_says_what_it_does_while_it_does_it(self) -> None:
+        answer = self.run_it('apply')
+        self.assertEqual(0, answer.code, answer.stderr)
+        lines = answer.stderr.splitlines()
+        self.assertIn(f'enable the 4 VFs of GPU {live.A10} ...', lines)
+        self.assertIn(f'done: enable the 4 VFs of GPU {live.A10}', lines)
+        self.assertIn('4 done, 0 refused, 0 failed.', lines)
+        again = self.run_it('apply')
+        self.assertIn('Nothing to do.', again.stderr)
+
+    def test_one_gpu_only(self) -> None:
+        self.run_it('apply', '--gpu', '41:00.0')
+        described = self.host.describe()
+        self.assertEqual(4, described[f'{live.A10} VFs'])
+        self.assertEqual(0, described[f'{live.L40S} VFs'])
+
+    def test_restore(self) -> None:
+        before = self.host.describe()
+        self.run_it('apply')
+        answer = self.run_it('restore')
+        self.assertEqual(0, answer.code, answer.stderr)
+        self.assertEqual(before, self.host.describe())
+        self.assertIn('Nothing to do.', self.run_it('restore').stderr)
+
+    def test_what_a_server_has_is_named_and_not_touched(self) -> None:
+        self.run_it('apply')
+        uuid = self.host.create_mdev('0000:41:00.4', 'NVIDIA A10-12Q')
+        server = self.machine.libvirt.define_guest(
+            'db', mdevs={uuid: 'NVIDIA A10-12Q'}
+        )
+        self.machine.libvirt.start_guest('db')
+        self.config.write_text(CONFIGURATION.replace('A10-12Q', 'A10-8Q'))
+        answer = self.run_it('apply')
+        self.assertEqual(1, answer.code, answer.stderr)
+        for word in (uuid, server, 'db', 'A10-12Q', live.A10):
+            self.assertIn(word, answer.stderr)
+        self.assertIn(uuid, self.host.vgpus(live.A10))
+
+    def test_a_broken_card_does_not_hold_up_the_others(self) -> None:
+        self.machine.tools.behaviour.missing = {'sriov-manage'}
+        self.machine.kernel.fail(f'{live.A10}/sriov_numvfs', errno.EIO)
+        answer = self.run_it('apply')
+        self.assertEqual(2, answer.code)
+        self.assertIn(live.A10, answer.stderr)
+        self.assertIn('input/output error', answer.stderr)
+        self.assertEqual(5, self.host.describe()[f'{live.L40S} VFs'])
+
+    def test_late_functions_and_types_are_waited_for(self) -> None:
+        self.machine.kernel.delays.vfs = 20.0
+        self.machine.kernel.delays.types = 30.0
+        self.machine.libvirt.lag = 9.0
+        answer = self.run_it('apply')
+        self.assertEqual(0, answer.code, answer.stderr)
+        self.assertGreater(self.machine.kernel.clock.now(), 58.0)
+        self.assertLess(self.machine.kernel.clock.now(), 70.0)
+
+    def test_types_that_never_come(self) -> None:
+        self.machine.kernel.delays.types = 1000.0
+        answer = self.run_it('apply', '--timeout', '60')
+        self.assert_refused(
+            answer, live.A10, 'within 60 seconds', 'nvidia-vgpu-mgr'
+        )
+
+
+class TestBadInput(ChangeTestCase):
+    def test_an_unknown_gpu(self) -> None:
+        before = self.host.describe()
+        for arguments in (
+            ('apply', '--gpu', '0000:99:00.0'),
+            ('sriov', 'enable', '0000:99:00.0'),
+            ('device', 'enable', '0000:99:00.0', '--type', 'A10-8Q'),
+            ('device', 'disable', '0000:99:00.0'),
+        ):
+            self.assert_refused(self.run_it(*arguments), '0000:99:00.0')
+        self.assertEqual(before, self.host.describe())
+
+    def test_what_is_no_address(self) -> None:
+        for arguments in (
+            ('apply', '--gpu', '../../etc'),
+            ('sriov', 'disable', 'nonsense'),
+            ('device', 'enable', '/etc/passwd', '--type', 'A10-8Q'),
+            ('device', 'disable', '..'),
+        ):
+            self.assert_refused(self.run_it(*arguments), arguments[2])
+
+    def test_an_unknown_type(self) -> None:
+        self.run_it('apply')
+        self.config.write_text('[DEFAULT]\n')
+        self.assert_refused(
+            self.run_it('device', 'enable', VF, '--type', 'L40S-7Q'),
+            'L40S-7Q is not available',
+            'L40S-24Q',
+        )
+
+    def test_a_type_that_is_not_available_now(self) -> None:
+        self.run_it('apply')
+        self.config.write_text('[DEFAULT]\n')
+        first = self.run_it('device', 'enable', VF, '--type', 'L40S-24Q')
+        self.assertEqual(0, first.code, first.stderr)
+        before = self.host.describe()
+        self.assert_refused(
+            self.run_it(
+                'device', 'enable', '0000:c1:00.5', '--type', 'L40S-12Q'
+            ),
+            'L40S-12Q is not available on 0000:c1:00.5 now',
+            'It takes: L40S-24Q',
+        )
+        self.assertEqual(before, self.host.describe())
+
+    def test_a_type_that_nova_conf_does_not_declare(self) -> None:
+        self.run_it('apply')
+        self.assert_refused(
+            self.run_it('device', 'enable', VF, '--type', 'L40S-12Q'),
+            'serves NVIDIA L40S-24Q by nova.conf',
+            '[vgpu_L40S-24Q]device_addresses',
+        )
+
+    def test_sysfs_is_read_only(self) -> None:
+        self.machine.tools.behaviour.missing = {'sriov-manage'}
+        self.machine.kernel.read_only = True
+        before = self.host.describe()
+        self.assert_refused(self.run_it('apply'), 'read-only', 'container')
+        self.assertEqual(before, self.host.describe())
+
+    def test_the_vendors_program_is_missing_and_needed(self) -> None:
+        self.machine.tools.behaviour.missing = {'sriov-manage'}
+        for gpu in self.machine.kernel.gpus:
+            self.machine.kernel.update(gpu.address, raw_numvfs=False)
+        self.assert_refused(
+            self.run_it('sriov', 'enable', live.A10),
+            '/usr/lib/nvidia/sriov-manage',
+            '--sriov-manage',
+        )
+
+    def test_the_vendors_program_hangs(self) -> None:
+        self.machine.tools.behaviour.hanging = {'sriov-manage'}
+        self.assert_refused(
+            self.run_it('apply', '--timeout', '5'),
+            'did not end within 5 seconds and was killed',
+        )
+
+    def test_the_gpu_is_held_for_a_while(self) -> None:
+        self.machine.tools.behaviour.locked = 5
+        answer = self.run_it('sriov', 'enable', live.A10)
+        self.assertEqual(0, answer.code, answer.stderr)
+
+    def test_the_gpu_is_held_for_ever(self) -> None:
+        self.machine.tools.behaviour.locked = 10**9
+        self.assert_refused(
+            self.run_it('sriov', 'enable', live.A10), 'has the GPU open'
+        )
+
+    def test_the_program_fails_and_leaves_the_gpu_on_the_stub(self) -> None:
+        self.machine.tools.behaviour.abandons = 1
+        self.assert_refused(
+            self.run_it('sriov', 'enable', live.A10), 'Failed to enable VFs'
+        )
+        driver = f'{live.A10} driver'
+        self.assertEqual('pci-pf-stub', self.host.describe()[driver])
+        answer = self.run_it('sriov', 'enable', live.A10)
+        self.assertEqual(0, answer.code, answer.stderr)
+        self.assertIn('to its own driver', answer.stderr)
+        self.assertEqual('nvidia', self.host.describe()[driver])
+
+    def test_no_room_for_the_journal(self) -> None:
+        before = self.host.describe()
+
+        def full(_descriptor: int, _data: bytes) -> int:
+            raise OSError(errno.ENOSPC, 'No space left on device')
+
+        with fixtures.MonkeyPatch('os.write', full):
+            answer = self.run_it('apply')
+        self.assert_refused(answer, 'journal', 'no space left on device')
+        self.assertEqual(before, self.host.describe())
+        self.assertEqual(0, self.run_it('apply').code)
+
+    def test_a_corrupt_journal(self) -> None:
+        journal = self.host.path / 'state' / 'journal'
+        journal.parent.mkdir()
+        journal.write_text('{"event": "apply"}\nnonsense\n{"event": "end"}\n')
+        self.assert_refused(
+            self.run_it('restore'), str(journal), 'broken in line 2'
+        )
+        self.assertIn('nonsense', journal.read_text())
+        answer = self.run_it('apply')
+        self.assertEqual(0, answer.code, answer.stderr)
+        self.assertIn(f'It is {journal}.corrupt now', answer.stderr)
+        aside = pathlib.Path(f'{journal}.corrupt')
+        self.assertIn('nonsense', aside.read_text())
+        self.assertEqual(0, self.run_it('restore').code)
+
+    def test_two_conflicting_declarations(self) -> None:
+        self.config.write_text(
+            CONFIGURATION.replace(live.A10, f'{live.A10}, {live.L40S}')
+        )
+        before = self.host.describe()
+        self.assert_refused(
+            self.run_it('apply'),
+            live.L40S,
+            '[vgpu_A10-12Q]device_addresses',
+            '[vgpu_L40S-24Q]device_addresses',
+        )
+        self.assertEqual(before, self.host.describe())
+
+    def test_a_timeout_that_is_none(self) -> None:
+        for text in ('0', '-1', 'nan', 'soon'):
+            self.assert_refused(self.run_it('apply', f'--timeout={text}'))
+
+
+class TestSriov(ChangeTestCase):
+    def test_enable_and_disable(self) -> None:
+        before = self.host.describe()
+        answer = self.run_it('sriov', 'enable', '41:00.0', live.L40S)
+        self.assertEqual(0, answer.code, answer.stderr)
+        described = self.host.describe()
+        self.assertEqual(4, described[f'{live.A10} VFs'])
+        self.assertEqual(5, described[f'{live.L40S} VFs'])
+        answer = self.run_it('sriov', 'disable', live.A10, live.L40S)
+        self.assertEqual(0, answer.code, answer.stderr)
+        self.assertEqual(before, self.host.describe())
+
+    def test_by_the_kernel_where_there_is_no_program(self) -> None:
+        self.machine.tools.behaviour.missing = {'sriov-manage'}
+        answer = self.run_it('sriov', 'enable', live.A10)
+        self.assertEqual(0, answer.code, answer.stderr)
+        self.assertEqual(4, self.host.describe()[f'{live.A10} VFs'])
+
+    def test_a_gpu_without_functions(self) -> None:
+        self.assert_refused(
+            self.run_it('sriov', 'enable', live.T4), 'no virtual functions'
+        )
+
+    def test_disable_is_refused_while_a_vgpu_is_there(self) -> None:
+        self.run_it('apply')
+        uuid = self.host.create_mdev('0000:41:00.4', 'NVIDIA A10-12Q')
+        answer = self.run_it('sriov', 'disable', live.A10)
+        self.assertEqual(1, answer.code, answer.stderr)
+        self.assertIn(uuid, answer.stderr)
+        self.assertEqual(4, self.host.describe()[f'{live.A10} VFs'])
+
+    def test_disable_is_refused_while_one_is_configured(self) -> None:
+        self.run_it('apply')
+        enabled = self.run_it('device', 'enable', VF, '--type', 'L40S-24Q')
+        self.assertEqual(0, enabled.code, enabled.stderr)
+        # What it was set to is gone, as after a reset; it is to come back.
+        self.machine.kernel.files.write(
+            '0', 'bus', 'pci', 'devices', VF, 'nvidia', 'current_vgpu_type'
+        )
+        answer = self.run_it('sriov', 'disable', live.L40S)
+        self.assertEqual(1, answer.code, answer.stderr)
+        self.assertIn(VF, answer.stderr)
+
+    def test_disable_is_refused_while_a_server_has_one(self) -> None:
+        self.run_it('apply')
+        self.host.set_type(VF, 'NVIDIA L40S-24Q')
+        server = self.machine.libvirt.define_guest(
+            'ai', functions={VF: 'NVIDIA L40S-24Q'}
+        )
+        answer = self.run_it('sriov', 'disable', live.L40S)
+        self.assertEqual(1, answer.code, answer.stderr)
+        self.assertIn(server, answer.stderr)
+        self.assertIn('ai, which is shut off', answer.stderr)
+
+
+class TestDevice(ChangeTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.run_it('apply')
+
+    def test_a_function_by_hand(self) -> None:
+        self.config.write_text('[DEFAULT]\n')
+        answer = self.run_it(
+            'device', 'enable', 'C1:00.4', '--type', 'L40S-24Q', '-f', 'json'
+        )
+        self.assertEqual(0, answer.code, answer.stderr)
+        (row,) = answer.json
+        self.assertEqual(
+            ('configured', 'L40S-24Q', VF),
+            (row['State'], row['Type'], row['Device']),
+        )
+        self.assertEqual(
+            ['L40S-12Q', 'L40S-24Q', 'L40S-48Q'], row['Available Before']
+        )
+        self.assertEqual(['L40S-24Q'], row['Available Now'])
+        self.assertIn('It takes now: L40S-24Q.', answer.stderr)
+        answer = self.run_it('device', 'disable', VF, '-f', 'json')
+        self.assertEqual(0, answer.code, answer.stderr)
+        self.assertEqual('free', answer.json[0]['State'])
+        self.assertEqual({}, self.host.vgpus(live.L40S))
+
+    def test_an_mdev_by_hand(self) -> None:
+        for device, gpu, name in (
+            (live.T4, live.T4, 'T4-4Q'),
+            (live.A10, live.A10, 'A10-12Q'),
+            ('0000:41:00.6', live.A10, 'A10-12Q'),
+        ):
+            answer = self.run_it(
+                'device', 'enable', device, '--type', name, '-f', 'json'
+            )
+            self.assertEqual(0, answer.code, answer.stderr)
+            (row,) = answer.json
+            self.assertIn(row['UUID'], self.host.vgpus(gpu))
+            self.assertEqual('configured', row['State'])
+            answer = self.run_it('device', 'disable', row['UUID'])
+            self.assertEqual(0, answer.code, answer.stderr)
+            self.assertNotIn(row['UUID'], self.host.vgpus(gpu))
+
+    def test_they_are_there_after_a_reboot(self) -> None:
+        self.machine.libvirt.autostarts = False
+        self.run_it('device', 'enable', VF, '--type', 'L40S-24Q')
+        self.run_it('device', 'enable', live.A10, '--type', 'A10-12Q')
+        before = self.host.describe()
+        self.machine.kernel.reboot(upgrade=True)
+        self.assertEqual(0, self.run_it('apply').code)
+        self.assertEqual(before, self.host.describe())
+        self.run_it('device', 'disable', VF)
+        self.machine.kernel.reboot()
+        self.run_it('apply')
+        self.assertEqual({}, self.host.vgpus(live.L40S))
+
+    def test_disable_is_refused_if_a_server_has_it(self) -> None:
+        self.host.set_type(VF, 'NVIDIA L40S-24Q')
+        uuid = self.host.create_mdev(live.T4, 'GRID T4-4Q')
+        libvirt = self.machine.libvirt
+        for name, guest in (
+            (VF, libvirt.define_guest('ai', functions={VF: None})),
+            (uuid, libvirt.define_guest('web', mdevs={uuid: None})),
+        ):
+            answer = self.run_it('device', 'disable', name)
+            self.assertEqual(1, answer.code, answer.stderr)
+            self.assertIn(guest, answer.stderr)
+        self.assertIn(uuid, self.host.vgpus(live.T4))
+        self.assertEqual(1, len(self.host.vgpus(live.L40S)))
+
+    def test_one_that_is_disabled_already(self) -> None:
+        answer = self.run_it('device', 'disable', VF)
+        self.assertEqual(0, answer.code, answer.stderr)
+        self.assertIn('Nothing to do.', answer.stderr)
+
+    def test_one_that_the_kernel_refuses_is_not_kept(self) -> None:
+        self.machine.kernel.fail('current_vgpu_type', errno.EIO)
+        self.assert_refused(
+            self.run_it('device', 'enable', VF, '--type', 'L40S-24Q'),
+            'input/output error',
+        )
+        self.run_it('apply')
+        self.assertEqual({}, self.host.vgpus(live.L40S))

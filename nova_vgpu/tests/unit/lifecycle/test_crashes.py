@@ -1,0 +1,262 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""Killed at every write: of the host, of libvirt, of a tool, of the journal.
+
+An undisturbed run counts the points. Then a process of its own does the same
+for each of them and ends there, without a chance to clean up; what it left of
+the machine and on the disk is what the next run finds.
+"""
+
+from collections.abc import Callable
+import os
+import pickle
+import shutil
+import sys
+import typing
+
+import testtools
+
+from nova_vgpu.simulation import machine as machines
+from nova_vgpu.tests import live
+
+_FILE_CALLS = ('write', 'fsync', 'replace', 'link', 'unlink', 'ftruncate')
+
+OTHER_TYPES = f"""
+[devices]
+enabled_vgpu_types = T4-8Q, A10-12Q, L40S-24Q
+vgpu_creation = ahead
+[vgpu_T4-8Q]
+device_addresses = {live.T4}
+[vgpu_A10-12Q]
+device_addresses = {live.A10}
+[vgpu_L40S-24Q]
+device_addresses = {live.L40S}
+"""
+
+
+class Killer:
+    """Counts points, and ends the process at one of them."""
+
+    def __init__(self, machine: machines.Machine, at: int | None) -> None:
+        self._machine = machine
+        self._at = at
+        self.points: list[str] = []
+        self._pipe = -1
+
+    def watch(self, pipe: int) -> None:
+        """Only in the process that is to be killed."""
+        self._pipe = pipe
+        self._write = os.write
+        self._machine.kernel.observe = self._observe
+        for name in _FILE_CALLS:
+            setattr(os, name, self._wrap(name))
+
+    def _observe(self, description: str, done: bool) -> None:
+        self._pass(f'{"after" if done else "before"} {description}')
+
+    def _wrap(self, name: str) -> Callable[..., typing.Any]:
+        real = getattr(os, name)
+
+        def call(*args: typing.Any, **kwargs: typing.Any) -> typing.Any:
+            self._pass(f'before {name}')
+            if name == 'write' and len(args[1]) > 1:
+                half = args[1][: len(args[1]) // 2]
+                written = real(args[0], half)
+                self._pass('in the middle of write')
+                return written + real(args[0], args[1][len(half) :])
+            result = real(*args, **kwargs)
+            self._pass(f'after {name}')
+            return result
+
+        return call
+
+    def _pass(self, point: str) -> None:
+        if len(self.points) == self._at:
+            self.leave()
+        self.points.append(point)
+
+    def leave(self) -> typing.NoReturn:
+        """End here, with what there is of the machine."""
+        left = pickle.dumps((self._machine.snapshot(), self.points))
+        while left:
+            left = left[self._write(self._pipe, left) :]
+        os._exit(0)
+
+
+class TestCrashes(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.useFixture(live.LiveHost(*live.bare_gpus()))
+        self.machine = self.host.machine
+        self.machine.libvirt.autostarts = False
+        self.tried = 0
+        self.addCleanup(self.say)
+
+    def say(self) -> None:
+        sys.stdout.write(f'{self.id()}: {self.tried} points tried\n')
+
+    # -- processes that are killed ------------------------------------------
+
+    def run_until(
+        self, what: Callable[[], object], at: int | None
+    ) -> list[str]:
+        """Do something in a process that ends at a point, or at the end."""
+        read, write = os.pipe()
+        child = os.fork()
+        if not child:
+            os.close(read)
+            killer = Killer(self.machine, at)
+            killer.watch(write)
+            try:
+                what()
+            finally:
+                killer.leave()
+        os.close(write)
+        with open(read, 'rb') as pipe:
+            left = pipe.read()
+        os.waitpid(child, 0)
+        # From the process that was started above.
+        snapshot, points = pickle.loads(left)  # noqa: S301
+        self.machine.load(snapshot)
+        return typing.cast('list[str]', points)
+
+    def save(self) -> Callable[[], None]:
+        """The machine and the disk as they are; call it to have them back."""
+        snapshot = self.machine.snapshot()
+        state, saved = self.host.path / 'state', self.host.path / 'saved'
+        shutil.rmtree(saved, ignore_errors=True)
+        if state.exists():
+            shutil.copytree(state, saved)
+
+        def load() -> None:
+            self.machine.load(snapshot)
+            shutil.rmtree(state, ignore_errors=True)
+            if saved.exists():
+                shutil.copytree(saved, state)
+
+        return load
+
+    def kill_everywhere(
+        self,
+        what: Callable[[], object],
+        check: Callable[[str], None],
+    ) -> None:
+        """Kill it at every point, and see what comes of it."""
+        load = self.save()
+        points = self.run_until(what, None)
+        self.assertNotEqual([], points)
+        for at, point in enumerate(points):
+            load()
+            self.run_until(what, at)
+            check(f'killed at point {at}, {point}, {points[:at][-3:]}')
+            self.tried += 1
+        load()
+
+    # -- what is tried ------------------------------------------------------
+
+    def try_apply(self, text: str, **mended: object) -> None:
+        """Whatever it is killed at: it gets there, and back.
+
+        :param mended: what is not put back, because it was broken.
+        """
+        before = self.host.describe() | mended
+        load = self.save()
+        self.assertEqual([], self.host.apply(text).failures)
+        after = self.host.describe()
+        used = self.list_used()
+        load()
+
+        def check(point: str) -> None:
+            outcome = self.host.apply(text)
+            self.assertEqual([], outcome.failures, point)
+            self.assertEqual(
+                sorted(map(str, after.values())),
+                sorted(map(str, self.host.describe().values())),
+                point,
+            )
+            self.assertEqual(used, self.list_used(), point)
+            self.host.restore()
+            self.assertEqual(before, self.host.describe(), point)
+
+        self.kill_everywhere(lambda: self.host.apply(text), check)
+
+    def list_used(self) -> dict[str, object]:
+        """What running guests have."""
+        described = self.host.describe()
+        return {
+            name: described.get(name)
+            for guest in self.machine.libvirt.guests.values()
+            if guest.running
+            for name in guest.devices
+        }
+
+    def test_from_a_bare_host(self) -> None:
+        self.try_apply(OTHER_TYPES)
+
+    def test_from_a_gpu_on_the_stub_driver(self) -> None:
+        self.machine.tools.behaviour.abandons = 1
+        outcome = self.host.apply(OTHER_TYPES, live.A10)
+        self.assertEqual(1, len(outcome.failures))
+        shutil.rmtree(self.host.path / 'state')
+        driver = f'{live.A10} driver'
+        self.assertEqual('pci-pf-stub', self.host.describe()[driver])
+        self.try_apply(OTHER_TYPES, **{driver: 'nvidia'})
+
+    def test_from_other_types_beside_servers(self) -> None:
+        """Idle vGPUs go, those of servers stay."""
+        self.host.apply(live.ALL_THREE)
+        self.host.set_type('0000:c1:00.4', 'NVIDIA L40S-12Q')
+        self.host.set_type('0000:c1:00.5', 'NVIDIA L40S-12Q')
+        self.machine.libvirt.define_guest(
+            'ai', functions={'0000:c1:00.5': 'NVIDIA L40S-12Q'}
+        )
+        self.host.create_mdev('0000:41:00.4', 'NVIDIA A10-8Q')
+        uuid = self.host.create_mdev('0000:41:00.5', 'NVIDIA A10-8Q')
+        self.machine.libvirt.define_guest('db', mdevs={uuid: 'NVIDIA A10-8Q'})
+        self.host.create_mdev(live.T4, 'GRID T4-4Q')
+        uuid = self.host.create_mdev(live.T4, 'GRID T4-4Q')
+        self.machine.libvirt.define_guest('web', mdevs={uuid: 'GRID T4-4Q'})
+        for name in ('web', 'db', 'ai'):
+            self.machine.libvirt.start_guest(name)
+        self.try_apply(OTHER_TYPES)
+
+    def test_the_power_goes_as_well(self) -> None:
+        """What servers and the declaration need is there after a reboot."""
+        self.host.apply(OTHER_TYPES)
+        uuid = next(iter(self.host.vgpus(live.A10)))
+        self.machine.libvirt.define_guest('db', mdevs={uuid: 'NVIDIA A10-12Q'})
+        after = self.host.describe()
+        self.machine.kernel.reboot()
+
+        def check(point: str) -> None:
+            self.machine.kernel.reboot()
+            self.assertEqual([], self.host.apply(OTHER_TYPES).failures, point)
+            self.assertEqual(
+                sorted(map(str, after.values())),
+                sorted(map(str, self.host.describe().values())),
+                point,
+            )
+            self.machine.libvirt.start_guest('db')
+
+        self.kill_everywhere(lambda: self.host.apply(OTHER_TYPES), check)
+
+    def test_restore_is_killed(self) -> None:
+        before = self.host.describe()
+        self.host.apply(OTHER_TYPES)
+
+        def check(point: str) -> None:
+            self.host.restore()
+            self.assertEqual(before, self.host.describe(), point)
+
+        self.kill_everywhere(self.host.restore, check)

@@ -1,0 +1,184 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The life of a host on a simulated machine, on all three frameworks."""
+
+import testtools
+
+from nova_vgpu.tests import live
+
+AHEAD = live.ALL_THREE.replace('[devices]', '[devices]\nvgpu_creation = ahead')
+
+
+class TestBareHost(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.useFixture(live.LiveHost(*live.bare_gpus()))
+
+    def test_it_comes_to_the_declared_state(self) -> None:
+        before = self.host.describe()
+        outcome = self.host.apply(live.ALL_THREE)
+        self.assertEqual([], outcome.failures)
+        self.assertEqual((), outcome.problems)
+        after = self.host.describe()
+        self.assertEqual(4, after[f'{live.A10} VFs'])
+        self.assertEqual(5, after[f'{live.L40S} VFs'])
+        self.assertEqual([], self.host.apply(live.ALL_THREE).done)
+        self.host.restore()
+        self.assertEqual(before, self.host.describe())
+        self.assertIsNone(self.host.restore())
+
+    def test_vgpus_are_made_ahead_where_that_is_declared(self) -> None:
+        before = self.host.describe()
+        outcome = self.host.apply(AHEAD)
+        self.assertEqual([], outcome.failures)
+        self.assertEqual(
+            ['GRID T4-4Q'] * 4, list(self.host.vgpus(live.T4).values())
+        )
+        self.assertEqual(
+            ['NVIDIA A10-12Q'] * 2, list(self.host.vgpus(live.A10).values())
+        )
+        self.assertEqual(
+            ['NVIDIA L40S-24Q'] * 2, list(self.host.vgpus(live.L40S).values())
+        )
+        self.assertEqual([], self.host.apply(AHEAD).done)
+        self.host.restore()
+        self.assertEqual(before, self.host.describe())
+
+    def test_they_come_back_after_a_reboot(self) -> None:
+        self.host.machine.libvirt.autostarts = False  # as on Debian 13
+        self.host.apply(AHEAD)
+        before = self.host.describe()
+        self.host.machine.kernel.reboot()
+        self.host.apply(AHEAD)
+        self.assertEqual(before, self.host.describe())
+
+    def test_they_come_back_after_a_driver_upgrade(self) -> None:
+        self.host.machine.libvirt.autostarts = False
+        self.host.apply(AHEAD)
+        before = self.host.describe()
+        self.host.machine.kernel.reboot(upgrade=True)
+        self.host.apply(AHEAD)
+        self.assertEqual(before, self.host.describe())
+
+
+class TestServers(testtools.TestCase):
+    """What servers have stays, or comes back."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.useFixture(live.LiveHost(*live.bare_gpus()))
+        self.libvirt = self.host.machine.libvirt
+        self.libvirt.autostarts = False
+        self.host.apply(live.ALL_THREE)
+
+    def boot_all(self) -> None:
+        """A server on every framework, as nova-compute would do it."""
+        for name, parent, type_name in (
+            ('web', live.T4, 'GRID T4-4Q'),
+            ('db', '0000:41:00.5', 'NVIDIA A10-12Q'),
+        ):
+            uuid = self.host.create_mdev(parent, type_name)
+            self.libvirt.define_guest(name, mdevs={uuid: type_name})
+            self.libvirt.start_guest(name)
+        self.host.set_type('0000:c1:00.5', 'NVIDIA L40S-24Q')
+        self.libvirt.define_guest(
+            'ai', functions={'0000:c1:00.5': 'NVIDIA L40S-24Q'}
+        )
+        self.libvirt.start_guest('ai')
+
+    def start_all(self) -> None:
+        for name in ('web', 'db', 'ai'):
+            self.libvirt.start_guest(name)
+
+    def test_nothing_is_done_to_them(self) -> None:
+        self.boot_all()
+        before = self.host.describe()
+        self.assertEqual([], self.host.apply(live.ALL_THREE).done)
+        self.assertEqual(before, self.host.describe())
+
+    def test_they_start_after_a_reboot(self) -> None:
+        self.boot_all()
+        before = self.host.describe()
+        self.host.machine.kernel.reboot()
+        outcome = self.host.apply(live.ALL_THREE)
+        self.assertEqual([], outcome.failures)
+        self.assertEqual(before, self.host.describe())
+        self.start_all()
+
+    def test_they_start_after_a_driver_upgrade(self) -> None:
+        self.boot_all()
+        before = self.host.describe()
+        self.host.machine.kernel.reboot(upgrade=True)
+        outcome = self.host.apply(live.ALL_THREE)
+        self.assertEqual([], outcome.failures)
+        self.assertEqual(before, self.host.describe())
+        self.start_all()
+
+    def test_another_type_is_refused_while_they_are_there(self) -> None:
+        self.boot_all()
+        before = self.host.describe()
+        other = (
+            live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
+            .replace('A10-12Q', 'A10-8Q')
+            .replace('L40S-24Q', 'L40S-12Q')
+        )
+        outcome = self.host.apply(other)
+        self.assertEqual(before, self.host.describe())
+        said = '\n'.join(map(str, outcome.refusals))
+        for name in ('web', 'db', 'ai'):
+            self.assertIn(f'({name}, which runs)', said)
+
+    def test_another_type_beside_them_after_a_reboot(self) -> None:
+        """What servers have and what is served then differ in size."""
+        self.boot_all()
+        other = live.ALL_THREE.replace('L40S-24Q', 'L40S-12Q')
+        self.host.machine.kernel.reboot()
+        outcome = self.host.apply(other)
+        self.assertEqual([], outcome.failures)
+        self.assertIn('ai', str(outcome.refusals))
+        self.assertEqual(
+            {'pci_0000_c1_00_5': 'NVIDIA L40S-24Q'},
+            self.host.vgpus(live.L40S),
+        )
+        self.assertTrue(self.host.describe()[f'{live.L40S} mixed'])
+        self.host.set_type('0000:c1:00.4', 'NVIDIA L40S-12Q')
+        self.start_all()
+
+    def test_idle_vgpus_of_another_type_go(self) -> None:
+        self.boot_all()
+        for name in ('web', 'db', 'ai'):
+            self.libvirt.stop_guest(name)
+            self.libvirt.undefine_guest(name)
+        before = self.host.describe()
+        other = (
+            live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
+            .replace('A10-12Q', 'A10-8Q')
+            .replace('L40S-24Q', 'L40S-12Q')
+        )
+        outcome = self.host.apply(other)
+        self.assertEqual([], outcome.failures)
+        for gpu in (live.T4, live.A10, live.L40S):
+            self.assertEqual({}, self.host.vgpus(gpu))
+        self.host.restore()
+        self.assertEqual(before, self.host.describe())
+
+    def test_restore_leaves_what_they_have(self) -> None:
+        self.boot_all()
+        before = self.host.describe()
+        outcome = self.host.restore()
+        assert outcome is not None
+        self.assertEqual(before, self.host.describe())
+        said = '\n'.join(map(str, outcome.refusals))
+        self.assertIn('db', said)
+        self.assertIn('ai', said)
