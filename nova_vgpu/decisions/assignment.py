@@ -20,12 +20,10 @@ import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.decisions import capacity
-from nova_vgpu.decisions import nearest
+from nova_vgpu.decisions import offers
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import resolution
 from nova_vgpu.knowledge import capabilities
-
-_SHOWN_TYPES = 12
 
 
 def settle(
@@ -197,20 +195,9 @@ def _not_offered(
     placed: values.Assignment, types: tuple[values.VGPUType, ...]
 ) -> values.Problem:
     declared = placed.declared.name
-    shown = [capabilities.short_name(t) for t in types]
-    offers = ', '.join(shown[:_SHOWN_TYPES])
-    more = len(shown) - _SHOWN_TYPES
-    if more > 0:
-        command = f'nova-vgpu type list --gpu {placed.gpu}'
-        offers += f' and {more} more ("{command}")'
+    offered = offers.list_offers(placed.gpu, types)
     if placed.reason is values.Reason.LISTED:
-        near = nearest.find_nearest(
-            declared, [*shown, *(t.id for t in types)]
-        ) or next(
-            # "231" is how the bare number of an id is written elsewhere.
-            (t.id for t in types if t.id.endswith(f'-{declared}')),
-            None,
-        )
+        near = offers.find_meant(declared, types)
         meant = f'Did you mean {near}? ' if near else ''
         cure = f'{meant}{_move(placed)}'
     else:
@@ -218,7 +205,7 @@ def _not_offered(
     return _error(
         placed,
         'type-not-offered',
-        f'does not offer {declared!r}. It offers: {offers}',
+        f'does not offer {declared!r}. It offers: {offered}',
         cure,
     )
 
