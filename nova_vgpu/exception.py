@@ -36,6 +36,17 @@ class WrongUsage(NovaVGPUError):
     """Options of a command that do not go together."""
 
 
+class WishRefused(NovaVGPUError):
+    """What an operator wishes for is not to be had on this host.
+
+    Carries every reason, not only the first.
+    """
+
+    def __init__(self, reasons: Iterable[str]) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__('\n'.join(self.reasons))
+
+
 class ConfigFileError(NovaVGPUError):
     """A configuration file cannot be read at all."""
 

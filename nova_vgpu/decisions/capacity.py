@@ -66,6 +66,20 @@ def plan_capacity(
     return values.Capacity(total, existing, room, bound)
 
 
+def is_maximum_known(
+    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
+) -> bool:
+    """Whether something tells how many vGPUs of the type the GPU takes.
+
+    Of a type that is backed by MIG it takes as many as GPU instances of that
+    size were made.
+    """
+    name = capabilities.parse_type_name(vgpu_type.name or '')
+    if name is not None and name.slices is not None:
+        return False
+    return capabilities.facts_of(gpu, vgpu_type).max_instances is not None
+
+
 def _offers(
     gpu: values.PhysicalGPU,
 ) -> Iterator[tuple[str, values.Offer]]:

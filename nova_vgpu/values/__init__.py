@@ -73,6 +73,10 @@ from nova_vgpu.values.vgpu import TypeFacts
 from nova_vgpu.values.vgpu import VGPU
 from nova_vgpu.values.vgpu import VGPUType
 from nova_vgpu.values.vgpu import VirtualFunction
+from nova_vgpu.values.wish import Fragment
+from nova_vgpu.values.wish import Grant
+from nova_vgpu.values.wish import Reader
+from nova_vgpu.values.wish import Wish
 
 __all__ = (
     'VGPU',
@@ -90,7 +94,9 @@ __all__ = (
     'DeclaredType',
     'DeleteProvider',
     'Difference',
+    'Fragment',
     'Framework',
+    'Grant',
     'Guest',
     'GuestVGPU',
     'HeldConsumer',
@@ -113,6 +119,7 @@ __all__ = (
     'Problem',
     'Provider',
     'ReadFault',
+    'Reader',
     'Reason',
     'Refusal',
     'RepairDriver',
@@ -131,5 +138,6 @@ __all__ = (
     'UnlistedGPUs',
     'VGPUType',
     'VirtualFunction',
+    'Wish',
     'Written',
 )

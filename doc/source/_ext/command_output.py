@@ -17,6 +17,7 @@
     .. command-output:: plan --node compute1
        :config: ../examples/several-types.conf
        :exit-code: 0
+       :language: console
 
 inserts the command and what it prints. The host is that of the demonstration
 (:mod:`nova_vgpu.simulation`), a directory tree in a temporary directory; the
@@ -81,6 +82,8 @@ class CommandOutput(docutils.SphinxDirective):
     option_spec: typing.ClassVar[sphinx_typing.OptionSpec] = {
         'config': directives.path,
         'exit-code': directives.nonnegative_int,
+        # A # at the start of a line is root's prompt on a console.
+        'language': directives.unchanged_required,
     }
 
     def config_file(self) -> str | None:
@@ -94,7 +97,9 @@ class CommandOutput(docutils.SphinxDirective):
     def block(self, text: str) -> list[nodes.Node]:
         # The code may change without the page doing so.
         self.env.note_reread()
-        block = nodes.literal_block(text, text, language='console')
+        block = nodes.literal_block(
+            text, text, language=self.options.get('language', 'console')
+        )
         self.set_source_info(block)
         return [block]
 

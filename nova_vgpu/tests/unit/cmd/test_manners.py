@@ -186,9 +186,10 @@ class TestHelp(test_commands.CommandTestCase):
             ('provider', 'diff'),
             ('provider', 'sync'),
             ('provider', 'hand-back'),
+            ('config', 'generate'),
             ('demo',),
         ):
-            grouped = command[0] in ('gpu', 'type', 'device', 'provider')
+            grouped = command[0] not in ('check', 'plan', 'demo')
             words = command[: 2 if grouped else 1]
             for arguments in ((*words, '--help'), ('help', *words)):
                 answer = self.run_bare(*arguments)

@@ -1,0 +1,89 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu config``: configuration from what the host has."""
+
+import argparse
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.cmd import base
+
+
+class Generate(base.Command):
+    """Print the part of nova.conf that makes GPUs serve types.
+
+    A type is an id or a name that "type list" shows. Without an address it is
+    for all GPUs that offer it, and for those of its model that show no types
+    yet:
+
+      nova-vgpu config generate --type T4-2Q --type 41:00.0=A40-8Q
+
+    GPUs that are not wished for are left alone. Nothing is written but to
+    standard output; what still has to be done goes to standard error.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--type',
+            metavar='[GPU=]TYPE',
+            action='append',
+            required=True,
+            help='The type to serve; of one GPU, by its PCI address in any '
+            'spelling, or of all that offer the type. May be repeated.',
+        )
+        parser.add_argument(
+            '--for',
+            dest='reader',
+            choices=[reader.value for reader in values.Reader],
+            default=values.Reader.NOVA_VGPU.value,
+            help="Who reads it: this project's driver (the default), Nova's "
+            'own driver with mediated devices, or Nova with virtual functions '
+            'as PCI devices, where the GPUs make no mediated devices.',
+        )
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        from nova_vgpu.decisions import generation
+        from nova_vgpu.decisions import wishes
+
+        host = self.read_host()
+        wished = [_parse_wish(host, text) for text in parsed_args.type]
+        fragment = generation.generate(
+            host,
+            wishes.grant(host, wished),
+            values.Reader(parsed_args.reader),
+        )
+        for warning in fragment.warnings:
+            self.say(f'warning: {warning}')
+        for problem in fragment.problems:
+            self.say(f'{problem.severity.value}: {problem}')
+        print('\n'.join(fragment.lines), file=self.app.stdout)
+        return 0
+
+
+def _parse_wish(host: values.Host, text: str) -> values.Wish:
+    """``TYPE`` or ``GPU=TYPE``.
+
+    :raises NovaVGPUError: if it is neither, or the GPU is not there.
+    """
+    gpu_text, given, type_text = text.rpartition('=')
+    type_text = type_text.strip()
+    if not type_text:
+        raise exception.WrongUsage(
+            f'--type {text}: no type is named. Write TYPE or GPU=TYPE.'
+        )
+    if not given:
+        return values.Wish(type_text)
+    (gpu,) = base.select_gpus(host, gpu_text.strip())
+    return values.Wish(type_text, gpu)
