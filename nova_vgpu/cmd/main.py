@@ -33,13 +33,14 @@ if typing.TYPE_CHECKING:
 _DESCRIPTION = """\
 Declare which vGPU type each physical GPU serves, and see what that means.
 
-  nova-vgpu gpu list         which GPUs are there, and are they ready?
-  nova-vgpu type list        which vGPU types do they offer?
-  nova-vgpu config generate  what to write into nova.conf for that?
-  nova-vgpu check            is nova.conf right for this host?
-  nova-vgpu plan             which GPU serves what, and what that makes of it
-  nova-vgpu provider diff    does Placement hold that?
-  nova-vgpu provider sync    see that it does.
+  nova-vgpu gpu list            which GPUs are there, and are they ready?
+  nova-vgpu type list           which vGPU types do they offer?
+  nova-vgpu config generate     what to write into nova.conf for that?
+  nova-vgpu check               is nova.conf right for this host?
+  nova-vgpu plan                which GPU serves what, and what comes of it
+  nova-vgpu provider diff       does Placement hold that?
+  nova-vgpu provider sync       see that it does.
+  nova-vgpu provider hand-back  leave it as Nova's own driver wants it.
 
 Nothing here changes the host.
 """

@@ -14,6 +14,7 @@
 
 import logging
 import pathlib
+import re
 import subprocess
 import sys
 import types
@@ -205,6 +206,20 @@ class TestHelp(test_commands.CommandTestCase):
             self.assertEqual(0, answer.code, str(arguments))
             for word in ('gpu list', 'check', 'plan', '--config-file'):
                 self.assertIn(word, answer.stdout, str(arguments))
+
+    def test_the_commands_of_the_day_are_in_the_short_list(self) -> None:
+        answer = self.run_bare('--help')
+        listed = re.findall(
+            r'^  nova-vgpu (\S+(?: \S+)?)  +\S', answer.stdout, re.MULTILINE
+        )
+        self.assertEqual(
+            [
+                *('gpu list', 'type list', 'config generate', 'check'),
+                *('plan', 'provider diff', 'provider sync'),
+                'provider hand-back',
+            ],
+            listed,
+        )
 
     def test_it_says_its_version(self) -> None:
         answer = self.run_bare('--version')
