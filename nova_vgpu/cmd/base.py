@@ -95,6 +95,7 @@ class Lister(Command, lister.Lister):
         column_names: Sequence[str],
         data: Iterable[typing.Any],
     ) -> int:
+        _require_columns(parsed_args, column_names)
         if parsed_args.formatter == 'table' and not parsed_args.columns:
             parsed_args.columns = list(self.table_columns)
             column_names, data = self.arrange(column_names, data)
@@ -109,6 +110,15 @@ class Lister(Command, lister.Lister):
 
 class ShowOne(Command, show.ShowOne):
     """A command whose answer is one thing."""
+
+    def produce_output(
+        self,
+        parsed_args: argparse.Namespace,
+        column_names: Sequence[str],
+        data: typing.Any,
+    ) -> int:
+        _require_columns(parsed_args, column_names)
+        return super().produce_output(parsed_args, column_names, data)
 
 
 class Known(columns.FormattableColumn[int | None]):
@@ -129,6 +139,29 @@ class Words(columns.FormattableColumn[tuple[str, ...]]):
 
     def machine_readable(self) -> typing.Any:
         return list(self._value)
+
+
+def _require_columns(
+    parsed_args: argparse.Namespace, column_names: Sequence[str]
+) -> None:
+    """Refuse columns that were asked for and are not there.
+
+    cliff leaves them out, or fails with its own exit code if there are none.
+
+    :raises WrongUsage: with all of them, and those that are there.
+    """
+    known = {_plain(name) for name in column_names}
+    unknown = [n for n in parsed_args.columns if _plain(n) not in known]
+    if unknown:
+        raise exception.WrongUsage(
+            f'No such column: {", ".join(map(repr, unknown))}. Columns: '
+            f'{", ".join(column_names)}.'
+        )
+
+
+def _plain(column: str) -> str:
+    """A column's name as cliff compares it."""
+    return column.lower().strip().replace(' ', '_')
 
 
 def add_gpu_filter(parser: argparse.ArgumentParser) -> None:

@@ -162,6 +162,26 @@ class TestMistakes(test_commands.CommandTestCase):
         ):
             self.assertRefused(self.run_bare(*arguments), word)
 
+    def test_a_column_that_is_not_there(self) -> None:
+        for command, column in (
+            (('check',), 'Severity'),
+            (('gpu', 'list'), 'Framework'),
+            (('gpu', 'show', '84:00.0'), 'framework'),
+            (('plan', '--node', 'x'), 'Bound by'),
+        ):
+            for more in ((), ('-c', column)):
+                for format_ in ('table', 'json'):
+                    answer = self.run_on_host(
+                        *(*command, '-c', 'NOSUCH', *more, '-f', format_)
+                    )
+                    self.assertRefused(answer, "'NOSUCH'", column)
+
+    def test_columns_in_other_spellings_are_the_same(self) -> None:
+        for column in ('Bound by', 'bound by', 'BOUND_BY'):
+            answer = self.run_on_host('plan', '--node', 'x', '-c', column)
+            self.assertEqual(0, answer.code, column)
+            self.assertIn('Bound by', answer.stdout)
+
     def test_libvirt_that_does_not_answer(self) -> None:
         answer = self.run_bare(
             '--libvirt', 'nonsense:///system', 'gpu', 'list'
