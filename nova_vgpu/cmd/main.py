@@ -186,6 +186,9 @@ class NovaVGPU(app.App):
             self.options.deferred_help = True
 
     def run_subcommand(self, argv: list[str]) -> int:
+        if argv[0].startswith('-'):
+            self._refuse_option(argv[0].partition('=')[0])
+            return _EXIT_NO_COMMAND
         try:
             self.command_manager.find_command(argv)
         except ValueError:
@@ -198,6 +201,21 @@ class NovaVGPU(app.App):
             )
             return _EXIT_NO_COMMAND
         return super().run_subcommand(argv)
+
+    def _refuse_option(self, name: str) -> None:
+        """Say what is wrong with an option before the command."""
+        # Not at the top: most commands start without it.
+        from nova_vgpu.decisions import nearest
+
+        near = nearest.find_nearest(name, self.parser._option_string_actions)
+        self.LOG.error(
+            "%s is no option of the program. %s See '%s --help'.",
+            name,
+            f'Did you mean {near}?'
+            if near
+            else 'An option of a command goes behind the command.',
+            self.NAME,
+        )
 
     def prepare_to_run_command(self, cmd: command.Command) -> None:
         self.LOG.debug('running %s', cmd.cmd_name)

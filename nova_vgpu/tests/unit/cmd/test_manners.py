@@ -162,6 +162,21 @@ class TestMistakes(test_commands.CommandTestCase):
         ):
             self.assertRefused(self.run_bare(*arguments), word)
 
+    def test_an_option_before_the_command_that_is_none(self) -> None:
+        root = str(self.sysfs)
+        for arguments, word in (
+            (('--sysfs-rot', root, 'plan'), 'Did you mean --sysfs-root?'),
+            (('--sysfs-rot=' + root, 'plan'), 'Did you mean --sysfs-root?'),
+            (('--config-fiel', 'x', 'check'), 'Did you mean --config-file?'),
+            (('--sysfs-rot', root), 'Did you mean --sysfs-root?'),
+            (('-f', 'json', 'gpu', 'list'), 'goes behind the command'),
+            (('--strict', 'check'), 'goes behind the command'),
+        ):
+            answer = self.run_bare(*arguments)
+            name = arguments[0].partition('=')[0]
+            self.assertRefused(answer, f'{name} is no option', word)
+            self.assertNotIn('is not a command', answer.stderr)
+
     def test_a_column_that_is_not_there(self) -> None:
         for command, column in (
             (('check',), 'Severity'),
