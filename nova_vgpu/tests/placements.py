@@ -50,6 +50,13 @@ class RunningPlacement(fixtures.Fixture):
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
         directory = self.useFixture(fixtures.TempDir()).path
+        # No test is about a machine that loses power: Placement does not wait
+        # for the disk, which takes longer than most of its answers.
+        self.useFixture(
+            fixtures.EnvironmentVariable(
+                'OS_PLACEMENT_DATABASE__SQLITE_SYNCHRONOUS', 'false'
+            )
+        )
         self.url = stack.enter_context(
             placement.run_placement(pathlib.Path(directory))
         )
@@ -148,17 +155,18 @@ class Operator:
         for trait in traits:
             if trait.startswith('CUSTOM_'):
                 self.call('PUT', f'/traits/{trait}')
-        body = self.of(name, 'traits')
+        path = f'/resource_providers/{self.find(name)}/traits'
+        body = self.call('GET', path)
         body['traits'] = sorted({*body['traits'], *traits})
-        self.call('PUT', f'/resource_providers/{self.find(name)}/traits', body)
+        self.call('PUT', path, body)
 
     def set_inventory(self, name: str, **totals: int) -> None:
-        body = self.of(name, 'inventories')
+        path = f'/resource_providers/{self.find(name)}/inventories'
+        body = self.call('GET', path)
         body['inventories'] = {
             resource_class: {'total': total, 'max_unit': total}
             for resource_class, total in totals.items()
         }
-        path = f'/resource_providers/{self.find(name)}/inventories'
         self.call('PUT', path, body)
 
     def allocate(
