@@ -66,6 +66,14 @@ def find_matches(
     return tuple(t for t in types if parts and parts == _parts(t.name))
 
 
+def is_same_name(one: str, other: str) -> bool:
+    """Whether two names mean the same type, whatever their brands."""
+    if _plain(one) == _plain(other):
+        return True
+    parts = _parts(one)
+    return parts is not None and parts == _parts(other)
+
+
 def find_nowhere(
     declaration: values.Declaration,
     host: values.Host,

@@ -1,0 +1,80 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Ids of types that mean something else than they did.
+
+A release of the driver may give an id to another type. A configuration that
+names the id then serves that other type, and nothing else would tell. So the
+names are remembered (:mod:`nova_vgpu.host.type_memory`) and compared here.
+
+What is told once and then forgotten is easily missed. An id that nova.conf
+uses is therefore remembered with its old name, and told at every run, until
+nova.conf names the type instead. Without a configuration it is not known
+which ids are in use, and no new meaning takes the place of an old one.
+"""
+
+import dataclasses
+
+from nova_vgpu import values
+from nova_vgpu.decisions import resolution
+
+Names = tuple[tuple[str, str], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Change:
+    """An id that had another name before.
+
+    ``option`` is where the id itself is written, None if it is not.
+    """
+
+    id: str
+    old: str
+    new: str
+    option: str | None = None
+
+
+def find_changes(
+    remembered: Names, host: values.Host, declaration: values.Declaration
+) -> tuple[Change, ...]:
+    """The ids that mean another type than they are remembered to."""
+    names = resolution.list_type_names(host)
+    in_use = _list_ids(declaration)
+    return tuple(
+        Change(type_id, old, names[type_id], in_use.get(type_id.casefold()))
+        for type_id, old in remembered
+        if type_id in names
+        and not resolution.is_same_name(old, names[type_id])
+    )
+
+
+def list_names(
+    remembered: Names, host: values.Host, declaration: values.Declaration
+) -> Names:
+    """What to remember from now on.
+
+    Ids that are not seen are kept: a GPU that is full may name no types.
+    """
+    changes = find_changes(remembered, host, declaration)
+    names = dict(remembered) | resolution.list_type_names(host)
+    for change in changes:
+        if change.option is not None or not declaration.types:
+            names[change.id] = change.old
+    return tuple(sorted(names.items()))
+
+
+def _list_ids(declaration: values.Declaration) -> dict[str, str]:
+    """What is enabled, as it is written, and where it is."""
+    return {
+        declared.name.strip().casefold(): declaration.types_option
+        for declared in declaration.types
+    }
