@@ -86,6 +86,8 @@ class InUse(NovaVGPUError):
     def __init__(self, refusal: values.Refusal) -> None:
         super().__init__(str(refusal))
         self.refusal = refusal
+
+
 class StateDamaged(StateUnusable):
     """What is remembered can be read, but makes no sense."""
 

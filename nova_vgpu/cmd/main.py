@@ -38,11 +38,16 @@ Declare which vGPU type each physical GPU serves, and see what that means.
   nova-vgpu config generate     what to write into nova.conf for that?
   nova-vgpu check               is nova.conf right for this host?
   nova-vgpu plan                which GPU serves what, and what comes of it
+  nova-vgpu doctor              why does a GPU or a type not work?
+  nova-vgpu apply               bring the host to what nova.conf declares.
+  nova-vgpu restore             take back what the last apply did.
+  nova-vgpu sriov, device       virtual functions and vGPUs by hand
   nova-vgpu provider diff       does Placement hold that?
   nova-vgpu provider sync       see that it does.
   nova-vgpu provider hand-back  leave it as Nova's own driver wants it.
 
-Nothing here changes the host.
+Only apply, restore, sriov and device change the host, and never what a server
+has.
 """
 
 _EXIT_NO_COMMAND = 2

@@ -23,6 +23,13 @@ _PASSTHROUGH_DRIVER = 'vfio-pci'
 # Drivers of the kernel that run NVIDIA's GPUs without making vGPUs.
 _PLAIN_DRIVERS = frozenset({'nouveau', 'nvidiafb'})
 
+#: The codes of all obstacles.
+OBSTACLES = frozenset(
+    {'no-driver', 'on-stub-driver', 'passed-through', 'plain-driver'}
+    | {'no-types-ever', 'vfs-passed-through', 'no-types-yet', 'vfs-off'}
+    | {'no-types'}
+)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Obstacle:

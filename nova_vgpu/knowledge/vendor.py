@@ -61,6 +61,20 @@ class Vendor(abc.ABC):
         """The type's facts, gaps filled from what is known about it."""
         return vgpu_type.facts
 
+    def refuses_ecc(
+        self, model: str | None, driver_version: str | None
+    ) -> str | None:
+        """Why vGPUs do not start while ECC is on; None if they do."""
+        return None
+
+    def heeds_ecc(self, vgpu_type: str) -> bool | None:
+        """Whether vGPUs of a type, given by name, make use of ECC."""
+        return None
+
+    def licence_of(self, vgpu_type: str) -> str | None:
+        """The licence that guests need for a type, given by name."""
+        return None
+
     def traits(
         self, vgpu_type: values.VGPUType, ids: values.PciIds
     ) -> Iterable[str]:

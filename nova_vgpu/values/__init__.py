@@ -21,6 +21,9 @@ from nova_vgpu.values.declaration import Declaration
 from nova_vgpu.values.declaration import DeclaredType
 from nova_vgpu.values.declaration import UnlistedGPUs
 from nova_vgpu.values.declaration import Written
+from nova_vgpu.values.examination import Examination
+from nova_vgpu.values.finding import Evidence
+from nova_vgpu.values.finding import Finding
 from nova_vgpu.values.gpu import Framework
 from nova_vgpu.values.gpu import PhysicalGPU
 from nova_vgpu.values.guest import Guest
@@ -67,6 +70,12 @@ from nova_vgpu.values.step import SetMixing
 from nova_vgpu.values.step import SetType
 from nova_vgpu.values.step import SetVFs
 from nova_vgpu.values.step import Step
+from nova_vgpu.values.surroundings import GPUModes
+from nova_vgpu.values.surroundings import Mode
+from nova_vgpu.values.surroundings import ModesRead
+from nova_vgpu.values.surroundings import SchedulerPolicy
+from nova_vgpu.values.surroundings import Surroundings
+from nova_vgpu.values.surroundings import UdevCall
 from nova_vgpu.values.vgpu import Offer
 from nova_vgpu.values.vgpu import Resolution
 from nova_vgpu.values.vgpu import TypeFacts
@@ -94,8 +103,12 @@ __all__ = (
     'DeclaredType',
     'DeleteProvider',
     'Difference',
+    'Evidence',
+    'Examination',
+    'Finding',
     'Fragment',
     'Framework',
+    'GPUModes',
     'Grant',
     'Guest',
     'GuestVGPU',
@@ -110,6 +123,8 @@ __all__ = (
     'MalformedAddress',
     'Mdev',
     'MdevState',
+    'Mode',
+    'ModesRead',
     'Move',
     'Offer',
     'PciAddress',
@@ -125,6 +140,7 @@ __all__ = (
     'RepairDriver',
     'Reshape',
     'Resolution',
+    'SchedulerPolicy',
     'SetInventories',
     'SetMdev',
     'SetMixing',
@@ -134,7 +150,9 @@ __all__ = (
     'Severity',
     'Sriov',
     'Step',
+    'Surroundings',
     'TypeFacts',
+    'UdevCall',
     'UnlistedGPUs',
     'VGPUType',
     'VirtualFunction',

@@ -21,12 +21,13 @@ class Severity(enum.Enum):
 
     What an operator wrote wrongly stops the service (FATAL); what the hardware
     is not ready for is an ERROR for the GPU concerned and leaves the others
-    in service; the rest is worth a look (WARNING).
+    in service; the rest is worth a look (WARNING), or just to be known (NOTE).
     """
 
     FATAL = 'fatal'
     ERROR = 'error'
     WARNING = 'warning'
+    NOTE = 'note'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -41,6 +41,22 @@ _NAME = re.compile(
 _NOT_MODELS = frozenset({'nvidia', 'grid'})
 _CONFIGURATION_ONLY_SUFFIX = 'GFX'
 
+# NVIDIA AI Enterprise user guide 5.0, "Disabling and Enabling ECC Memory":
+# the other GPUs take it, and only these series make use of it.
+_WITHOUT_ECC = frozenset({'M6', 'M60'})
+_ECC_SERIES = frozenset('CQ')
+# The first driver whose vGPUs take ECC. (NVIDIA vGPU release notes 9.0, R430,
+# "New Features in Release 9.0".)
+_FIRST_WITH_ECC = 430
+# NVIDIA vGPU user guide, "Virtual GPU Types for Supported GPUs": the required
+# license edition of each table.
+_LICENCES = {
+    'A': 'NVIDIA Virtual Applications (vApps)',
+    'B': 'NVIDIA Virtual PC (vPC), or vWS',
+    'C': 'NVIDIA AI Enterprise (vCS), or vWS',
+    'Q': 'NVIDIA RTX Virtual Workstation (vWS)',
+}
+
 
 class NVIDIA(vendor.Vendor):
     name = 'NVIDIA'
@@ -103,6 +119,27 @@ class NVIDIA(vendor.Vendor):
         return dataclasses.replace(
             facts, framebuffer_mib=framebuffer_mib, max_instances=maximum
         )
+
+    def refuses_ecc(
+        self, model: str | None, driver_version: str | None
+    ) -> str | None:
+        if model in _WITHOUT_ECC:
+            return f'vGPUs of an {model} do not start while ECC is on'
+        branch = (driver_version or '').partition('.')[0]
+        if branch.isdecimal() and int(branch) < _FIRST_WITH_ECC:
+            return (
+                f'vGPUs of driver {driver_version} do not start while ECC is '
+                'on'
+            )
+        return None
+
+    def heeds_ecc(self, vgpu_type: str) -> bool | None:
+        name = self.parse_type_name(vgpu_type)
+        return name.series in _ECC_SERIES if name and name.series else None
+
+    def licence_of(self, vgpu_type: str) -> str | None:
+        name = self.parse_type_name(vgpu_type)
+        return _LICENCES.get(name.series) if name else None
 
     def traits(
         self, vgpu_type: values.VGPUType, ids: values.PciIds

@@ -35,6 +35,7 @@ from nova_vgpu import values
 from nova_vgpu.cmd import main
 from nova_vgpu.decisions import mapper
 from nova_vgpu.decisions import providers
+from nova_vgpu.decisions import readiness
 from nova_vgpu.knowledge import traits
 from nova_vgpu.knowledge import vendors
 from nova_vgpu.simulation import boards
@@ -248,6 +249,22 @@ class TestProblems(DocumentationTestCase):
         page = self.pages['admin/problems.rst']
         for _, code in _codes_in_package():
             self.assertIn(f'.. _problem-{code}:\n\n{code}\n', page)
+
+
+class TestFindings(DocumentationTestCase):
+    """The page of the doctor has every code, and no other."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        page = self.pages['admin/doctor.rst']
+        self.explained = re.findall(r'^([a-z-]+)\n~+$', page, re.MULTILINE)
+        self.linked = re.findall(r':ref:`\S+ <problem-([a-z-]+)>`', page)
+
+    def test_every_code_is_explained(self) -> None:
+        self.assertEqual(sorted(_codes_of_findings()), sorted(self.explained))
+
+    def test_every_obstacle_is_linked_to(self) -> None:
+        self.assertEqual(sorted(readiness.OBSTACLES), sorted(self.linked))
 
 
 class TestLog(DocumentationTestCase):
@@ -549,6 +566,19 @@ def _makers(module: ast.Module) -> Iterator[tuple[str, tuple[int, str]]]:
 def _severity(node: ast.AST) -> str:
     named = re.search(r'\bSeverity\.([A-Z]+)\b', ast.unparse(node))
     return values.Severity[named[1]].value if named else ''
+
+
+def _codes_of_findings() -> set[str]:
+    """The codes that are written where findings are made."""
+    return {
+        str(call.args[1].value)
+        for folder in ('decisions', 'cmd')
+        for path in (PACKAGE / folder).glob('*.py')
+        for call in ast.walk(ast.parse(path.read_text()))
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func) == 'values.Finding'
+        and isinstance(call.args[1], ast.Constant)
+    }
 
 
 class _Message(typing.NamedTuple):

@@ -63,6 +63,7 @@ ONLY_IN = {
         'simulation/libvirt_host.py',
     ),
     'nova': ('compute/',),
+    'pynvml': ('host/nvml.py',),
     'nova_vgpu.compute': ('compute/',),
     'openstack': ('placement/',),
     'keystoneauth1': ('placement/',),

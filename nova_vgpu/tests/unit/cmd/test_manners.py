@@ -223,10 +223,18 @@ class TestHelp(test_commands.CommandTestCase):
             ('provider', 'sync'),
             ('provider', 'hand-back'),
             ('config', 'generate'),
+            ('doctor',),
+            ('apply',),
+            ('restore',),
+            ('sriov', 'enable'),
+            ('sriov', 'disable'),
+            ('device', 'enable'),
+            ('device', 'disable'),
             ('demo',),
         ):
-            grouped = command[0] not in ('check', 'plan', 'demo')
-            words = command[: 2 if grouped else 1]
+            words = command[:2]
+            if command[0] in ('check', 'plan'):
+                words = command[:1]
             for arguments in ((*words, '--help'), ('help', *words)):
                 answer = self.run_bare(*arguments)
                 self.assertEqual(0, answer.code, str(arguments))

@@ -1,0 +1,235 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu doctor``: why a GPU, a function or a type cannot be used."""
+
+import argparse
+from collections.abc import Iterable
+from collections.abc import Sequence
+import dataclasses
+import typing
+
+from cliff import columns
+
+from nova_vgpu import application
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.cmd import base
+from nova_vgpu.cmd import doctor_memory
+from nova_vgpu.decisions import diagnosis
+from nova_vgpu.decisions import mapper
+from nova_vgpu.host import files
+from nova_vgpu.host import nvml
+from nova_vgpu.host import state
+from nova_vgpu.host import surroundings
+from nova_vgpu.knowledge import vgpu_scheduler
+
+_EXIT_WARNINGS = 1
+_POLICIES = {p.value.replace(' ', '-'): p for p in values.SchedulerPolicy}
+_NVIDIA_DRIVER = 'nvidia'
+
+
+class EvidenceColumn(columns.FormattableColumn[tuple[values.Evidence, ...]]):
+    """What was seen: lines for people, sources and values for machines."""
+
+    def human_readable(self) -> str:
+        return '\n'.join(map(str, self._value))
+
+    def machine_readable(self) -> typing.Any:
+        return [dataclasses.asdict(evidence) for evidence in self._value]
+
+
+class Doctor(base.Lister):
+    """Say why a GPU, a virtual function or a vGPU type cannot be used.
+
+    Looks at the GPUs, their drivers and modes, at the kernel, the IOMMU,
+    mdevctl, the vGPU manager, nova.conf, and at what ids of types meant at the
+    last run. Each finding has what was seen, and where, and the cure. An
+    "error" keeps vGPUs from working, a "warning" may do so some day, a "note"
+    is good to know. nova.conf is not needed. Exit code: 0 no errors, 1
+    warnings with --strict, 2 errors.
+
+    The host is not changed. Run it as root: others may not see everything, and
+    cannot remember what ids mean (in types.json below --state-dir).
+    """
+
+    table_columns = ('Severity', 'Finding')
+
+    _severities: frozenset[values.Severity] = frozenset()
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        base.add_gpu_filter(parser)
+        parser.add_argument(
+            '--strict', action='store_true', help='Let warnings fail too.'
+        )
+        parser.add_argument(
+            '--scheduler',
+            metavar='POLICY',
+            choices=sorted(_POLICIES),
+            help='Examine nothing, but print a file for modprobe.d that sets '
+            "NVIDIA's vGPU scheduler: best-effort, equal-share or "
+            'fixed-share. It is not written anywhere.',
+        )
+        return parser
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        if parsed_args.scheduler:
+            return self._print_modprobe(_POLICIES[parsed_args.scheduler])
+        result = super().run(parsed_args)
+        if result:
+            return result
+        if values.Severity.ERROR in self._severities:
+            return base.EXIT_ERRORS
+        if values.Severity.WARNING in self._severities and parsed_args.strict:
+            return _EXIT_WARNINGS
+        return 0
+
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        found: list[values.Finding] = []
+        host = application.read_host(self.source)
+        selected = tuple(base.select_gpus(host, parsed_args.gpu))
+        examined = self._examine(host, found)
+        if self.source.is_this_machine:
+            examined = self._remember(examined, found)
+        else:
+            self.say(
+                'Only the GPUs and nova.conf were looked at: the other files '
+                'of this machine are not about that host.'
+            )
+        found += diagnosis.diagnose(
+            dataclasses.replace(
+                examined, host=dataclasses.replace(host, gpus=selected)
+            )
+        )
+        self._severities = frozenset(finding.severity for finding in found)
+        if not host.gpus:
+            self.say('No GPU of NVIDIA, Intel or AMD is on this host.')
+        elif not found:
+            self.say('Nothing was found.')
+        return (
+            ('Severity', 'Code', 'Subject', 'Finding', 'Evidence', 'Cure'),
+            [_row(finding) for finding in _in_order(found)],
+        )
+
+    def arrange(
+        self, column_names: Sequence[str], data: Iterable[typing.Any]
+    ) -> tuple[Sequence[str], Iterable[typing.Any]]:
+        """One cell for each finding: more columns would be too narrow."""
+        return self.table_columns, [
+            (severity, _tell(text, evidence, cure))
+            for severity, _, _, text, evidence, cure in data
+        ]
+
+    def _examine(
+        self, host: values.Host, found: list[values.Finding]
+    ) -> values.Examination:
+        examined = values.Examination(host)
+        if self.source.is_this_machine:
+            examined = dataclasses.replace(
+                examined,
+                surroundings=surroundings.read(
+                    files.Files(surroundings.DEFAULT_ROOT)
+                ),
+                modes=nvml.read_modes(
+                    gpu.address
+                    for gpu in host.gpus
+                    if gpu.address and gpu.driver == _NVIDIA_DRIVER
+                ),
+            )
+        try:
+            return self._add_configuration(examined)
+        except exception.ConfigFileError as error:
+            found.append(
+                values.Finding(
+                    values.Severity.ERROR,
+                    'configuration-unreadable',
+                    'nova.conf',
+                    'The configuration cannot be read, and is left out.',
+                    (values.Evidence('nova.conf', str(error)),),
+                    'See that nova.conf is there and can be read; name '
+                    'another one with --config-file.',
+                )
+            )
+            return examined
+
+    def _add_configuration(
+        self, examined: values.Examination
+    ) -> values.Examination:
+        # Not at the top: oslo.config takes its time.
+        from nova_vgpu.conf import migration
+
+        where = self.options.config_file, self.options.config_dir
+        declaration, problems = application.load_declaration(*where)
+        return dataclasses.replace(
+            examined,
+            declaration=declaration,
+            plan=mapper.make_plan(declaration, examined.host, problems),
+            post_copy=migration.find_post_copy(*where),
+        )
+
+    def _remember(
+        self, examined: values.Examination, found: list[values.Finding]
+    ) -> values.Examination:
+        """Compare with what ids meant before, and write what they mean."""
+        directory = state.StateDirectory(self.options.state_dir)
+        remembered, lost = doctor_memory.recall(directory)
+        found.extend(lost)
+        if remembered is None:
+            return examined
+        found.extend(
+            doctor_memory.remember(
+                directory, remembered, examined.host, examined.declaration
+            )
+        )
+        return dataclasses.replace(examined, remembered=remembered)
+
+    def _print_modprobe(self, policy: values.SchedulerPolicy) -> int:
+        present: tuple[values.Evidence, ...] = ()
+        if self.source.is_this_machine:
+            present = surroundings.read(
+                files.Files(surroundings.DEFAULT_ROOT)
+            ).modprobe_dwords
+        self.app.stdout.write(
+            vgpu_scheduler.render_modprobe(policy, (p.value for p in present))
+        )
+        for path in dict.fromkeys(p.source for p in present):
+            self.say(
+                f'{path} sets {vgpu_scheduler.PARAMETER} as well: take it out '
+                'there, for only one of them counts. Its other keys are above.'
+            )
+        return 0
+
+
+def _in_order(found: Iterable[values.Finding]) -> list[values.Finding]:
+    ranks = list(values.Severity)
+    return sorted(found, key=lambda finding: ranks.index(finding.severity))
+
+
+def _row(finding: values.Finding) -> tuple[typing.Any, ...]:
+    return (
+        finding.severity.value,
+        finding.code,
+        finding.subject,
+        finding.text,
+        EvidenceColumn(finding.evidence),
+        finding.cure,
+    )
+
+
+def _tell(text: str, evidence: EvidenceColumn, cure: str) -> str:
+    lines = [text]
+    seen = evidence.human_readable()
+    lines += [f'Seen: {line}' for line in seen.splitlines()]
+    if cure:
+        lines.append(f'Cure: {cure}')
+    return '\n'.join(lines)

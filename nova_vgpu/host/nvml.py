@@ -1,0 +1,114 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What only NVIDIA's driver knows of its GPUs, asked through NVML.
+
+The library comes with the driver, its binding with the package nvidia-ml-py;
+a host may lack either. What is not told is None: a GPU that has no ECC, a
+driver that is too old for a question and a host without NVML look alike, and
+nothing is guessed.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+import types
+import typing
+
+from nova_vgpu import values
+
+_Answer = typing.TypeVar('_Answer')
+
+# nvml.h: NVML_VGPU_SCHEDULER_POLICY_*
+_POLICIES = {
+    1: values.SchedulerPolicy.BEST_EFFORT,
+    2: values.SchedulerPolicy.EQUAL_SHARE,
+    3: values.SchedulerPolicy.FIXED_SHARE,
+}
+
+
+def read_modes(addresses: Iterable[values.PciAddress]) -> values.ModesRead:
+    """Ask about the GPUs at these addresses."""
+    try:
+        import pynvml
+    except ImportError:
+        return values.ModesRead(
+            unknown_because='the Python package nvidia-ml-py is not installed'
+        )
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError as error:
+        return values.ModesRead(unknown_because=f'NVML says: {error}')
+    library = _Library(pynvml)
+    try:
+        return values.ModesRead(
+            tuple((a, library.read_gpu(a)) for a in addresses),
+            library.read_driver_version(),
+        )
+    finally:
+        library.ask('nvmlShutdown', lambda _: None)
+
+
+class _Library:
+    """NVML, whose every answer may be an error."""
+
+    def __init__(self, pynvml: types.ModuleType) -> None:
+        self._pynvml = pynvml
+
+    def ask(
+        self,
+        function: str,
+        read: Callable[[typing.Any], _Answer],
+        *arguments: typing.Any,
+    ) -> _Answer | None:
+        """What a function answers; None if it fails or is not there."""
+        asked = getattr(self._pynvml, function, None)
+        if asked is None:
+            return None  # an older binding
+        try:
+            answer = asked(*arguments)
+        except self._pynvml.NVMLError:
+            return None
+        return read(answer)
+
+    def read_driver_version(self) -> str | None:
+        return self.ask('nvmlSystemGetDriverVersion', _text)
+
+    def read_gpu(self, address: values.PciAddress) -> values.GPUModes:
+        handle = self.ask(
+            'nvmlDeviceGetHandleByPciBusId', lambda found: found, str(address)
+        )
+        if handle is None:
+            return values.GPUModes()
+        return values.GPUModes(
+            ecc=self.ask('nvmlDeviceGetEccMode', _mode, handle),
+            mig=self.ask('nvmlDeviceGetMigMode', _mode, handle),
+            heterogeneous=self.ask(
+                'nvmlDeviceGetVgpuHeterogeneousMode', bool, handle
+            ),
+            scheduler=self.ask(
+                'nvmlDeviceGetVgpuSchedulerState',
+                lambda state: _POLICIES.get(state.schedulerPolicy),
+                handle,
+            ),
+        )
+
+
+def _mode(answer: tuple[int, int]) -> values.Mode:
+    current, pending = answer
+    return values.Mode(bool(current), bool(pending))
+
+
+def _text(answer: str | bytes) -> str:
+    # Older bindings give bytes.
+    if isinstance(answer, bytes):
+        return answer.decode('utf-8', 'replace')
+    return answer
