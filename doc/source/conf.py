@@ -30,6 +30,7 @@ extensions = [
     'cliff.sphinxext',
     'command_output',
     'flavor_examples',
+    'live_session',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
     'oslo_config.sphinxext',

@@ -15,6 +15,7 @@
 
 import argparse
 from collections.abc import Iterable
+from collections.abc import Sequence
 import typing
 
 from nova_vgpu import application
@@ -56,6 +57,22 @@ class Changer(base.Lister):
             f'is missing, the kernel is asked. Default: {sriov.DEFAULT_TOOL}.',
         )
         return parser
+
+    def produce_output(
+        self,
+        parsed_args: argparse.Namespace,
+        column_names: Sequence[str],
+        data: Iterable[typing.Any],
+    ) -> int:
+        """No table of what was told already, while it was done."""
+        if parsed_args.formatter == 'table' and self.is_told:
+            return 0
+        return super().produce_output(parsed_args, column_names, data)
+
+    @property
+    def is_told(self) -> bool:
+        """Whether a reader knows all that the table would show."""
+        return self._outcome is not None
 
     def look_around(
         self, parsed_args: argparse.Namespace

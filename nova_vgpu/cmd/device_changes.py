@@ -42,6 +42,10 @@ class _Device(changes.Changer):
 
     device_help = ''
 
+    @property
+    def is_told(self) -> bool:
+        return False  # the table is about the device
+
     def change(
         self,
         around: surroundings.Surroundings,

@@ -53,7 +53,7 @@ def plan_courses(
     not_offered = {
         problem.subject
         for problem in plan.problems
-        if problem.code == 'type-not-offered'
+        if problem.code in ('type-not-offered', 'mig-off')
     }
     return tuple(
         _Planner(assigned, held, names, ahead, new_uuid).plan()

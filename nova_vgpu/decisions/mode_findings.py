@@ -30,7 +30,7 @@ def find(examined: values.Examination) -> Iterator[values.Finding]:
         if modes.ecc is not None:
             yield from _find_ecc(examined, gpu, modes.ecc, name)
         if modes.mig is not None:
-            yield from _find_mig(gpu, modes.mig, name)
+            yield from find_mig(gpu, modes.mig, name)
         if modes.heterogeneous:
             yield _heterogeneous(examined, gpu, modes)
 
@@ -111,9 +111,10 @@ def _driver_version(examined: values.Examination) -> str | None:
     return around.driver_version.value
 
 
-def _find_mig(
+def find_mig(
     gpu: values.PhysicalGPU, mig: values.Mode, name: str | None
 ) -> Iterator[values.Finding]:
+    """Whether a GPU's MIG mode fits the type that it is to serve."""
     seen = values.Evidence('NVML, MIG mode', _say(mig))
     parsed = capabilities.parse_type_name(name) if name else None
     if parsed is not None and parsed.slices is not None and not mig.current:

@@ -67,6 +67,14 @@ class Executor:
             return self._attempt(step)
         except values.MalformedAddress as error:  # in a journal, by hand
             raise exception.StepFailed(f'{error}.', 'Correct it.') from error
+        except exception.StepFailed as error:
+            if not _is_mig(step):
+                raise
+            raise exception.StepFailed(
+                error.message,
+                'A type that is backed by MIG needs a GPU instance of its '
+                'size that no other vGPU has (nvidia-smi mig -lgi).',
+            ) from error
 
     def _attempt(self, step: values.Step) -> bool:
         match step:
@@ -313,6 +321,17 @@ def choose(
 
 def _in_use(gpu: str, what: str, owner: values.Guest) -> exception.InUse:
     return exception.InUse(steps.refuse(gpu, f'vGPU {what}', owner))
+
+
+def _is_mig(step: values.Step) -> bool:
+    """Whether a step makes a vGPU that is backed by MIG."""
+    wanted = ''
+    if isinstance(step, values.SetType):
+        wanted = step.after
+    elif isinstance(step, values.SetMdev) and step.after.is_started:
+        wanted = step.type
+    name = capabilities.parse_type_name(wanted)
+    return name is not None and name.slices is not None
 
 
 def _may_be(current: values.VGPUType, wanted: str) -> bool:

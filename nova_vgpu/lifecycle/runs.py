@@ -31,8 +31,10 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import courses
 from nova_vgpu.decisions import mapper
+from nova_vgpu.decisions import mode_findings
 from nova_vgpu.decisions import steps
 from nova_vgpu.host import locks
+from nova_vgpu.knowledge import capabilities
 from nova_vgpu.lifecycle import execution
 from nova_vgpu.lifecycle import journal as journals
 from nova_vgpu.lifecycle import surroundings
@@ -242,6 +244,9 @@ def _plan(
 ) -> tuple[values.Plan, tuple[values.Course, ...]]:
     made = mapper.make_plan(wish.declaration, picture.host, wish.problems)
     mapper.require_valid(made)
+    made = dataclasses.replace(
+        made, problems=(*made.problems, *_check_mig(around, made))
+    )
     found = courses.plan_courses(
         made,
         picture.host,
@@ -250,6 +255,43 @@ def _plan(
         around.new_uuid,
     )
     return made, tuple(c for c in found if wish.gpu in (None, c.gpu))
+
+
+def _check_mig(
+    around: surroundings.Surroundings, made: values.Plan
+) -> Iterator[values.Problem]:
+    """Whether GPUs that are to serve types backed by MIG are in that mode.
+
+    Only the driver's library knows; where it is not there, the driver has the
+    last word.
+    """
+    backed = {
+        assigned.gpu.address: assigned
+        for assigned in made.assignments
+        if assigned.gpu.address and assigned.type and _is_mig(assigned.type)
+    }
+    if not backed:
+        return
+    modes = around.read_modes(backed)
+    for address, assigned in backed.items():
+        mig = modes.of(address).mig
+        name = assigned.type.name if assigned.type else None
+        if mig is None:
+            continue
+        for found in mode_findings.find_mig(assigned.gpu, mig, name):
+            if found.severity is values.Severity.ERROR:
+                yield values.Problem(
+                    found.severity,
+                    found.code,
+                    found.subject,
+                    found.text,
+                    found.cure,
+                )
+
+
+def _is_mig(vgpu_type: values.VGPUType) -> bool:
+    name = capabilities.parse_type_name(vgpu_type.name or '')
+    return name is not None and name.slices is not None
 
 
 def _problems_of(

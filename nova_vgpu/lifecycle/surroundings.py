@@ -14,6 +14,7 @@
 """All that the life cycle has to do with: the machine, and what is kept."""
 
 from collections.abc import Callable
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 import contextlib
@@ -28,6 +29,7 @@ from nova_vgpu.decisions import resolution
 from nova_vgpu.host import files
 from nova_vgpu.host import kept
 from nova_vgpu.host import mixing
+from nova_vgpu.host import nvml
 from nova_vgpu.host import sriov
 from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
@@ -65,6 +67,9 @@ class Surroundings:
     now: Callable[[], float] = time.monotonic
     new_uuid: Callable[[], str] = _new_uuid
     complete: Callable[[values.Host], values.Host] = _as_it_is
+    read_modes: Callable[[Iterable[values.PciAddress]], values.ModesRead] = (
+        nvml.read_modes
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

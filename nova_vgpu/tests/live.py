@@ -25,6 +25,7 @@ import uuid
 import fixtures
 
 from nova_vgpu import values
+from nova_vgpu.cmd import main
 from nova_vgpu.conf import devices
 from nova_vgpu.host import mdevs
 from nova_vgpu.host import state
@@ -195,6 +196,22 @@ class LiveHost(fixtures.Fixture):
         )
         return made
 
+    def boot(self, name: str, device: str, type_name: str) -> None:
+        """Let a server run with a vGPU of a function or GPU."""
+        (gpu,) = (
+            gpu
+            for gpu in self.read().gpus
+            if device in (str(gpu), *(str(vf.address) for vf in gpu.vfs))
+        )
+        libvirt = self.machine.libvirt
+        if gpu.framework is values.Framework.VENDOR_VFIO:
+            self.set_type(device, type_name)
+            libvirt.define_guest(name, functions={device: type_name})
+        else:
+            uuid = self.create_mdev(device, type_name)
+            libvirt.define_guest(name, mdevs={uuid: type_name})
+        libvirt.start_guest(name)
+
     def _find_type(self, address: str, name: str) -> boards.BoardType:
         card, _ = self.machine.kernel.find(values.PciAddress.parse(address))
         (found,) = (t for t in card.board.types if t.name == name)
@@ -206,6 +223,21 @@ class LiveHost(fixtures.Fixture):
                 if board_type.id == vgpu.type_id:
                     return str(board_type.name)
         return vgpu.type_id
+
+
+class Program(main.NovaVGPU):
+    """The program on a simulated machine."""
+
+    def __init__(self, host: LiveHost, **streams: typing.Any) -> None:
+        self._host = host
+        super().__init__(**streams)
+
+    def make_surroundings(
+        self, timeout: float, sriov_manage: str
+    ) -> surroundings.Surroundings:
+        return self._host.make_surroundings(
+            timeout=timeout, sriov_manage=sriov_manage
+        )
 
 
 def fresh(card: simulation.GPU, kernel: typing.Any) -> simulation.GPU:

@@ -23,8 +23,6 @@ import typing
 import fixtures
 import testtools
 
-from nova_vgpu.cmd import main
-from nova_vgpu.lifecycle import surroundings
 from nova_vgpu.simulation import host as simulation
 from nova_vgpu.tests import live
 
@@ -45,21 +43,6 @@ class Answer:
         return json.loads(self.stdout)
 
 
-class Program(main.NovaVGPU):
-    """The program on a simulated machine."""
-
-    def __init__(self, host: live.LiveHost, **streams: typing.Any) -> None:
-        self._host = host
-        super().__init__(**streams)
-
-    def make_surroundings(
-        self, timeout: float, sriov_manage: str
-    ) -> surroundings.Surroundings:
-        return self._host.make_surroundings(
-            timeout=timeout, sriov_manage=sriov_manage
-        )
-
-
 class ChangeTestCase(testtools.TestCase):
     gpus: tuple[simulation.GPU, ...] = live.bare_gpus()
 
@@ -74,7 +57,7 @@ class ChangeTestCase(testtools.TestCase):
 
     def run_it(self, *arguments: str) -> Answer:
         stdout, stderr = io.StringIO(), io.StringIO()
-        program = Program(self.host, stdout=stdout, stderr=stderr)
+        program = live.Program(self.host, stdout=stdout, stderr=stderr)
         options = ['--config-file', str(self.config)]
         options += ['--config-dir', str(self.host.path / 'state')]
         (self.host.path / 'state').mkdir(exist_ok=True)

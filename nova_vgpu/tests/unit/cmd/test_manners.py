@@ -258,8 +258,8 @@ class TestHelp(test_commands.CommandTestCase):
         self.assertEqual(
             [
                 *('gpu list', 'type list', 'config generate', 'check'),
-                *('plan', 'provider diff', 'provider sync'),
-                'provider hand-back',
+                *('plan', 'doctor', 'apply', 'restore', 'sriov, device'),
+                *('provider diff', 'provider sync', 'provider hand-back'),
             ],
             listed,
         )

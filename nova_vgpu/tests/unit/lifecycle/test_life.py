@@ -13,9 +13,42 @@
 
 """The life of a host on a simulated machine, on all three frameworks."""
 
+import dataclasses
+
 import testtools
 
+from nova_vgpu import values
+from nova_vgpu.lifecycle import runs
+from nova_vgpu.simulation import boards
+from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
+
+#: A board with a type that is backed by MIG.
+A100 = boards.Board(
+    vendor=0x10DE,
+    device=0x20F1,
+    subsystem=(0x10DE, 0x145F),
+    driver='nvidia',
+    types=(
+        boards.BoardType(
+            'nvidia-476',
+            'NVIDIA A100-3-20C',
+            20480,
+            2,
+            'num_heads=1, framebuffer=20480M, max_instance=2',
+            476,
+        ),
+    ),
+    total_vfs=2,
+)
+MIG_BACKED = """
+[devices]
+enabled_vgpu_types = A100-3-20C
+vgpu_creation = ahead
+[vgpu_A100-3-20C]
+device_addresses = 0000:41:00.0
+max_instances = 1
+"""
 
 AHEAD = live.ALL_THREE.replace('[devices]', '[devices]\nvgpu_creation = ahead')
 
@@ -182,3 +215,69 @@ class TestServers(testtools.TestCase):
         said = '\n'.join(map(str, outcome.refusals))
         self.assertIn('db', said)
         self.assertIn('ai', said)
+
+
+class TestMig(testtools.TestCase):
+    """Types that are backed by MIG, on a GPU whose mode is known or not."""
+
+    def apply(self, mig: values.Mode | None, instances: bool) -> runs.Outcome:
+        card = dataclasses.replace(
+            hosts.gpu('0000:41:00.0', A100), instances=instances
+        )
+        self.host = self.useFixture(live.LiveHost(card))
+        modes = ((card.address, values.GPUModes(mig=mig)),)
+        around = self.host.make_surroundings(
+            read_modes=lambda _addresses: values.ModesRead(modes)
+        )
+        wish = runs.Wish(live.declare(MIG_BACKED))
+        return runs.apply(around, wish, live.Recorder())
+
+    def test_the_mode_is_off(self) -> None:
+        outcome = self.apply(values.Mode(False, False), instances=False)
+        (problem,) = outcome.problems
+        self.assertEqual('mig-off', problem.code)
+        self.assertIn('-mig 1', problem.cure)
+        self.assertEqual({}, self.host.vgpus('0000:41:00.0'))
+
+    def test_there_are_no_instances(self) -> None:
+        outcome = self.apply(None, instances=False)
+        (failure,) = outcome.failures
+        self.assertIn('Input/output error', str(failure))
+        self.assertIn('nvidia-smi mig -lgi', str(failure))
+
+    def test_all_is_there(self) -> None:
+        outcome = self.apply(values.Mode(True, True), instances=True)
+        self.assertEqual([], outcome.failures)
+        self.assertEqual((), outcome.problems)
+        self.assertEqual(1, len(self.host.vgpus('0000:41:00.0')))
+
+
+class TestPlacesOfVirtualFunctions(testtools.TestCase):
+    def test_a_host_that_does_not_tell_them_before_they_are_there(
+        self,
+    ) -> None:
+        """Some hardware shows no offset while no VFs are enabled."""
+        board = dataclasses.replace(live.SMALL_L40S, vf_offset=2)
+        card = hosts.gpu(live.L40S, board, vendor_vfio=True)
+        host = self.useFixture(live.LiveHost(card))
+        declared = (
+            '[devices]\nenabled_vgpu_types = L40S-24Q\n'
+            f'[vgpu_L40S-24Q]\ndevice_addresses = {live.L40S}\n'
+        )
+        host.machine.libvirt.define_guest(
+            'ai', functions={'0000:c1:00.3': 'NVIDIA L40S-24Q'}
+        )
+
+        class Forgetful(type(host.machine.kernel.files)):  # type: ignore[misc] # it is a value here
+            def read(self, *parts: str) -> str:
+                found: str = super().read(*parts)
+                if parts[-1] != 'sriov_offset':
+                    return found
+                number = super().read(*parts[:-1], 'sriov_numvfs')
+                return '0' if number == '0' else found
+
+        around = host.make_surroundings(tree=Forgetful(host.machine.kernel))
+        wish = runs.Wish(live.declare(declared))
+        outcome = runs.apply(around, wish, live.Recorder())
+        self.assertEqual([], outcome.failures)
+        host.machine.libvirt.start_guest('ai')
