@@ -50,8 +50,13 @@ class SimulatedConnection(fakelibvirt.Connection):
         super().__init__(*args, **kwargs)
         gpus: simulated_gpus.SimulatedGPUs = self.pci_info
         self.lock = gpus.lock
-        self.mdev_info = simulated_mdevs.Mdevs(gpus, self._is_used)
-        gpus.in_use = self._is_used
+        self.mdev_info = simulated_mdevs.Mdevs(
+            gpus.kernel,
+            self._is_used,
+            lambda name: name in gpus.devices,
+            simulated_mdevs.ERRORS,
+        )
+        gpus.kernel.in_use = self._is_used
 
     error = staticmethod(simulated_mdevs.error)
 
