@@ -18,6 +18,7 @@ import argparse
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import changes
+from nova_vgpu.lifecycle import lanes
 from nova_vgpu.lifecycle import runs
 
 
@@ -73,4 +74,4 @@ class Restore(changes.Changer):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         outcome = runs.restore(self.look_around(parsed_args), self)
-        return self.rows_of(outcome or runs.Outcome())
+        return self.rows_of(outcome or lanes.Outcome())

@@ -64,9 +64,15 @@ class Command(command.Command):
 
     def read_host(self) -> values.Host:
         """The host; what could not be read is said on standard error."""
-        host = application.read_host(self.source)
+        host = self.read_host_quietly()
         for fault in host.faults:
             self.say(f'warning: {fault}')
+        return host
+
+    def read_host_quietly(self) -> values.Host:
+        """The host, for a command that makes problems of what is missing."""
+        program: typing.Any = self.app
+        host: values.Host = program.read_host(self.source)
         return host
 
     def make_plan(self, host: values.Host) -> values.Plan:

@@ -23,6 +23,7 @@ from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.host import sriov
 from nova_vgpu.host import sysfs
+from nova_vgpu.lifecycle import lanes
 from nova_vgpu.lifecycle import runs
 from nova_vgpu.lifecycle import surroundings
 
@@ -37,7 +38,7 @@ class Changer(base.Lister):
 
     table_columns: tuple[str, ...] = ('GPU', 'Step', 'Outcome')
 
-    _outcome: runs.Outcome | None = None
+    _outcome: lanes.Outcome | None = None
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -113,7 +114,7 @@ class Changer(base.Lister):
             return base.EXIT_ERRORS
         return EXIT_REFUSED if outcome.refusals else result
 
-    def rows_of(self, outcome: runs.Outcome) -> base.Rows:
+    def rows_of(self, outcome: lanes.Outcome) -> base.Rows:
         """What was done, and what was tried in vain."""
         self._outcome = outcome
         failed = [failure.step for failure in outcome.failures]
@@ -124,7 +125,7 @@ class Changer(base.Lister):
             ]
         )
 
-    # -- what runs.Reporter asks for ----------------------------------------
+    # -- what lanes.Reporter asks for ----------------------------------------
 
     def warn(self, text: str) -> None:
         self.say(f'warning: {text}')
@@ -147,7 +148,7 @@ def make_rows(steps: Iterable[tuple[values.Step, str]]) -> base.Rows:
     return ('GPU', 'Step', 'Outcome', 'Kind'), rows
 
 
-def _summary(outcome: runs.Outcome) -> str:
+def _summary(outcome: lanes.Outcome) -> str:
     if not (outcome.done or outcome.refusals or outcome.failures):
         return 'Nothing to do.'
     return (

@@ -14,7 +14,6 @@
 
 import argparse
 
-from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 
@@ -52,7 +51,7 @@ class Check(base.Lister):
         return 0
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        host = application.read_host(self.source)
+        host = self.read_host_quietly()
         problems = self.make_plan(host).problems
         self._severities = frozenset(p.severity for p in problems)
         if not problems:

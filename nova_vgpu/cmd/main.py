@@ -28,6 +28,8 @@ from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
 
 if typing.TYPE_CHECKING:
+    from nova_vgpu import application
+    from nova_vgpu import values
     from nova_vgpu.lifecycle import surroundings
 
 _DESCRIPTION = """\
@@ -162,6 +164,12 @@ class NovaVGPU(app.App):
         elif not root.handlers:
             # Libraries' warnings are for services with a log.
             root.addHandler(logging.NullHandler())
+
+    def read_host(self, source: 'application.HostSource') -> 'values.Host':
+        """The host that the options name."""
+        from nova_vgpu import application
+
+        return application.read_host(source)
 
     def make_surroundings(
         self, timeout: float, sriov_manage: str

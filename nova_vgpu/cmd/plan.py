@@ -59,7 +59,7 @@ class ShowPlan(base.Lister):
         return result
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        host = application.read_host(self.source)
+        host = self.read_host_quietly()
         plan = self.make_plan(host)
         node = parsed_args.node or application.get_node_name(self.source)
         selected = tuple(base.select_gpus(host, parsed_args.gpu))

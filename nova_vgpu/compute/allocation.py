@@ -11,128 +11,24 @@
 #    under the License.
 
 
-"""The vGPUs of the host: whose they are, how they are made and taken back.
+"""How a server gets its vGPUs: chosen, made if need be, and claimed."""
 
-A vGPU goes by its name, which is the UUID of an mdev or, in the
-vendor-specific VFIO framework, the node device name of its virtual function.
-Nova hands those names around without looking into them.
-"""
-
-from collections.abc import Container
-from collections.abc import Iterable
 from collections.abc import Iterator
 import contextlib
-import dataclasses
-import errno
 import typing
 
 from nova import exception as nova_exception
-from nova import utils as nova_utils
-import nova.conf
-from nova.virt.libvirt import driver as libvirt_driver
-from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
-from oslo_privsep import comm
-from oslo_privsep import daemon
 
-from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.compute import claims
-from nova_vgpu.compute import log
-from nova_vgpu.compute import planning
-from nova_vgpu.compute import privileged
+from nova_vgpu.compute import holding
 from nova_vgpu.decisions import upkeep
-from nova_vgpu.host import guests
-from nova_vgpu.host import kept
-from nova_vgpu.host import locks
-from nova_vgpu.host import state
-from nova_vgpu.host import vendor_vfio
 
 LOG = logging.getLogger(__name__)
-CONF = nova.conf.CONF
-
-#: A command holds them alone for as long as it takes to remove one vGPU.
-_CLAIMS_SECONDS = 300.0
-_ALLOCATION_LOCK = 'nova-vgpu-allocation'
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Holdings:
-    """What is not free: by name vGPUs, and functions kept for theirs."""
-
-    taken: frozenset[str]
-    guests: tuple[values.Guest, ...]
-
-
-class Allocation(planning.Planning):
-    """Chooses, makes and takes back vGPUs."""
-
-    #: Where the commands remember what an operator did by hand.
-    state_path: str = state.DEFAULT_PATH
-
-    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
-        self._claims = claims.Claims(_shared_claims)
-        self._failures = log.FailureLog()
-        super().__init__(*args, **kwargs)
-
-    # -- whose they are -----------------------------------------------------
-
-    def _get_all_assigned_mediated_devices(
-        self, instance: typing.Any = None
-    ) -> dict[str, str]:
-        """Replaces Nova's, which knows of mdevs alone, and by one definition.
-
-        Beside what guests have, it is what Nova noted for guests that are
-        migrating to this host. A guest that is here has what it has.
-        """
-        if instance is not None:
-            guest = guests.read_guest(
-                self._host.get_connection(), instance.uuid
-            )
-            own = [vgpu.name for vgpu in guest.vgpus] if guest else []
-            noted = dict(self._list_notes()).get(instance.uuid, [])
-            return dict.fromkeys(own or noted, instance.uuid)
-        assigned = {
-            name: owner
-            for owner, names in self._list_notes()
-            for name in names
-        }
-        for guest in guests.read_guests(self._host.get_connection()):
-            for vgpu in guest.vgpus:
-                assigned[vgpu.name] = guest.uuid
-        return assigned
-
-    def _list_notes(self) -> list[tuple[str, list[str]]]:
-        """What Nova noted for servers that no guest shows yet."""
-        # A copy: other threads add to it.
-        return list(dict(self.instance_claimed_mdevs).items())
-
-    def _read_holdings(self) -> Holdings:
-        """Only under the allocation lock does it stay so.
-
-        Each is read before what follows it: a claim ends, without the lock,
-        when it is noted or its guest is defined.
-        """
-        taken = set(self._claims.list())
-        taken.update(name for _, names in self._list_notes() for name in names)
-        found = guests.read_guests(self._host.get_connection())
-        for guest in found:
-            taken.update(guest.mdevs)
-            taken.update(f.node_device_name for f in guest.functions)
-        # A function keeps the place of an mdev that is to start there.
-        for device in self._list_inactive_mdevs():
-            if _is_one_of(device, taken):
-                taken.add(device.parent())
-        return Holdings(frozenset(taken), found)
-
-    def _claim_own(self, instance: typing.Any) -> list[str]:
-        """Claim what a server has, before its guest stops showing it."""
-        with _allocation_lock():
-            own = list(self._get_all_assigned_mediated_devices(instance))
-            self._claims.add(own)
-        return own
-
-    # -- choosing and making ------------------------------------------------
+class Allocation(holding.Holding):
+    """Chooses and makes vGPUs."""
 
     @contextlib.contextmanager
     def _operation(self) -> Iterator[None]:
@@ -156,7 +52,7 @@ class Allocation(planning.Planning):
         # A server that is evacuated still holds what it had on its old host.
         here = {p: a for p, a in asked.items() if self.provider_tree.exists(p)}
         # Not Nova's lock, which is taken within and cannot be taken twice.
-        with self._operation(), _allocation_lock():
+        with self._operation(), holding.allocation_lock():
             chosen = super()._allocate_mdevs(here or asked)
             self._claims.add(chosen)
             return chosen
@@ -177,7 +73,7 @@ class Allocation(planning.Planning):
         self, parent: str | None, uuid: str | None = None
     ) -> str | None:
         """Replaces Nova's, which creates on the GPU and not on its VFs."""
-        with creation_lock():
+        with holding.creation_lock():
             plan, taken = self._make_plan(), self._read_holdings().taken
             for assigned in plan.assignments:
                 if parent not in (None, assigned.gpu.name):
@@ -217,180 +113,3 @@ class Allocation(planning.Planning):
             gpu,
         )
         return created
-
-    def _set_type(
-        self, vf: values.VirtualFunction, vgpu_type: values.VGPUType | None
-    ) -> None:
-        number = vendor_vfio.number_of(vgpu_type) if vgpu_type else 0
-        self._write_type(str(vf.address), number)
-
-    def _write_type(self, address: str, number: int) -> None:
-        try:
-            privileged.write_type(address, number)
-        except (
-            ImportError,  # it runs where this project is not installed
-            comm.PrivsepTimeout,
-            daemon.FailedToDropPrivileges,
-        ) as error:
-            raise OSError(
-                errno.EPERM, f"Nova's privileged helper fails: {error}"
-            ) from error
-
-    # -- upkeep -------------------------------------------------------------
-
-    def _keep_up(self, released: Container[str] = ()) -> values.Plan:
-        """Bring the vGPUs of the host in line with its guests.
-
-        :param released: functions that a guest just gave back.
-        :returns: the plan for the host as it is then.
-        """
-        plan = self._make_plan()
-        if not upkeep.is_concerned(plan):
-            return plan
-        with _allocation_lock(), creation_lock():
-            # Once more, because what was in the way hid what is possible.
-            for _ in range(2):
-                plan, held = self._make_plan(), self._read_holdings()
-                steps = list(
-                    upkeep.plan_upkeep(
-                        plan,
-                        self._type_names,
-                        held.taken,
-                        held.guests,
-                        released,
-                        self._list_kept(),
-                    )
-                )
-                if not steps:
-                    return plan
-                for step in steps:
-                    self._carry_out(step)
-            return self._make_plan()
-
-    def _list_kept(self) -> Container[str] | None:
-        """The functions that stay vGPUs while nobody has them; None: all."""
-        if self._declaration.creation is values.Creation.AHEAD:
-            return None
-        directory = state.StateDirectory(self.state_path)
-        try:
-            functions = kept.read(directory).functions
-        except (kept.Corrupt, exception.StateUnusable) as error:
-            self._failures.say('Could not tell what is kept by hand', error)
-            return ()
-        self._failures.forget('Could not tell what is kept by hand')
-        return frozenset(
-            values.PciAddress.parse(address).node_device_name
-            for address in functions
-        )
-
-    def _give_back(self, released: Container[str]) -> None:
-        with self._trying():
-            self._keep_up(released)
-
-    @contextlib.contextmanager
-    def _trying(self) -> Iterator[None]:
-        """Upkeep in the course of something else, which it must not fail."""
-        try:
-            yield
-        except (
-            exception.HostUnreadable,
-            libvirt_driver.libvirt.libvirtError,
-        ) as error:
-            self._failures.say('Could not look after vGPUs', error)
-        else:
-            self._failures.forget('Could not look after vGPUs')
-
-    def _carry_out(self, step: upkeep.Step) -> None:
-        """One step; one that fails is tried again with the next upkeep."""
-        try:
-            match step:
-                case upkeep.SetType(vf, vgpu_type):
-                    self._set_type(vf, vgpu_type)
-                case upkeep.ClearType(vf):
-                    self._set_type(vf, None)
-                case upkeep.RemoveMdev(uuid):
-                    self._remove_mdev(uuid)
-        except (OSError, libvirt_driver.libvirt.libvirtError) as error:
-            self._failures.say(f'Could not {step}', error)
-        else:
-            LOG.info('Had to %s, and did.', step)
-            self._failures.forget(f'Could not {step}')
-
-    def _remove_mdev(self, uuid: str) -> None:
-        """Destroy an mdev and forget its definition.
-
-        By libvirt, which refuses for one that is in use; the kernel's own way
-        would wait for its guest to end.
-        """
-        name = self._get_mediated_device_information(
-            libvirt_utils.mdev_uuid2name(uuid)
-        )['dev_id']
-        device = self._host.device_lookup_by_name(name)
-        is_persistent = device.isPersistent()
-        # First, because it may be refused.
-        device.destroy()
-        if is_persistent:
-            device.undefine()
-
-    def _start_inactive_mediated_devices(self) -> None:
-        """Replaces Nova's, where one that does not start stops the service.
-
-        Its GPU may not be ready yet; if a guest has it, it is tried again.
-        """
-        self._start_mdevs(self._list_inactive_mdevs())
-
-    def _start_held_mdevs(self) -> None:
-        """Start those that somebody has, and leave others as they are."""
-        inactive = list(self._list_inactive_mdevs())
-        if inactive:
-            taken = self._read_holdings().taken
-            self._start_mdevs(d for d in inactive if _is_one_of(d, taken))
-
-    def _start_mdevs(self, devices: Iterable[typing.Any]) -> None:
-        for device in devices:
-            name = device.name()
-            try:
-                with creation_lock():
-                    self._host.device_start(device)
-            except libvirt_driver.libvirt.libvirtError as error:
-                self._failures.say(f'Could not start {name}', error)
-            else:
-                LOG.info('Started vGPU %s, which was only defined.', name)
-                self._failures.forget(f'Could not start {name}')
-
-    def _list_inactive_mdevs(self) -> Iterable[typing.Any]:
-        libvirt = libvirt_driver.libvirt
-        found: Iterable[typing.Any] = self._host.list_all_devices(
-            libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV
-            | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE
-        )
-        return found
-
-
-def _is_one_of(device: typing.Any, names: Iterable[str]) -> bool:
-    """Whether an mdev of libvirt's is among vGPUs."""
-    return any(
-        # Newer libvirts append the parent.
-        device.name().startswith(libvirt_utils.mdev_uuid2name(name))
-        for name in names
-    )
-
-
-def creation_lock() -> typing.Any:
-    """vGPU managers crash when vGPUs are created side by side.
-
-    Also by processes other than this one.
-    """
-    return nova_utils.lockutils.lock(locks.CREATION, external=True)
-
-
-def _shared_claims() -> contextlib.AbstractContextManager[None]:
-    """Keep commands from taking away what was chosen and no guest shows."""
-    directory = CONF.oslo_concurrency.lock_path
-    if directory is None:  # and no type is enabled, or it would not start
-        return contextlib.nullcontext()
-    return locks.hold_claims(directory, _CLAIMS_SECONDS, alone=False)
-
-
-def _allocation_lock() -> typing.Any:
-    return nova_utils.lockutils.lock(_ALLOCATION_LOCK)

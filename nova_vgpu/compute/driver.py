@@ -24,7 +24,7 @@ from nova import exception as nova_exception
 from oslo_log import log as logging
 
 from nova_vgpu import values
-from nova_vgpu.compute import allocation
+from nova_vgpu.compute import holding
 from nova_vgpu.compute import migration
 from nova_vgpu.compute import reshape
 from nova_vgpu.compute import tree
@@ -46,7 +46,7 @@ class LibvirtVGPUDriver(migration.Migration):
         """
         super().init_host(host)
         if self._declaration.types:
-            with allocation.creation_lock():
+            with holding.creation_lock():
                 pass  # it needs an option; not only when a server is built
             self._look_after()
 

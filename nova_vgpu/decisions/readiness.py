@@ -65,7 +65,8 @@ def _driver_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
             'on-stub-driver',
             f'it is bound to {STUB_DRIVER}, where an interrupted '
             'sriov-manage leaves a GPU',
-            f'Bind {gpu} to its own driver again, then enable its VFs.',
+            f'Bind it to its own driver again, and enable its VFs: '
+            f'nova-vgpu sriov enable {gpu}',
         )
     if is_passed_through(gpu):
         return Obstacle(

@@ -154,10 +154,14 @@ def _is_kept(
     assigned: values.Assignment | None,
     kept: Container[str] | None,
 ) -> bool:
-    """Whether a function is what it is to be while nobody has it."""
-    if assigned is None or assigned.type is None:
-        return False
-    is_right = all(vgpu.type_id == assigned.type.id for vgpu in vf.vgpus)
+    """Whether a function is what it is to be while nobody has it.
+
+    A type that nothing names, on a card that is full, may well be that.
+    """
+    wanted = assigned.type if assigned else None
+    is_right = wanted is None or all(
+        vgpu.type_id == wanted.id for vgpu in vf.vgpus
+    )
     return is_right and (kept is None or vf.name in kept)
 
 

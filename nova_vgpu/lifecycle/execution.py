@@ -18,13 +18,13 @@ others from it: what was planned a second ago may not hold any more. A step
 that is done already is done.
 """
 
-from collections.abc import Iterable
 from collections.abc import Iterator
 import contextlib
 import typing
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.decisions import fitting
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import steps
 from nova_vgpu.host import files
@@ -34,7 +34,6 @@ from nova_vgpu.host import mixing
 from nova_vgpu.host import sriov
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vendor_vfio
-from nova_vgpu.knowledge import capabilities
 from nova_vgpu.lifecycle import surroundings
 
 _NVIDIA = 0x10DE
@@ -68,7 +67,7 @@ class Executor:
         except values.MalformedAddress as error:  # in a journal, by hand
             raise exception.StepFailed(f'{error}.', 'Correct it.') from error
         except exception.StepFailed as error:
-            if not _is_mig(step):
+            if not fitting.is_backed_by_mig(step):
                 raise
             raise exception.StepFailed(
                 error.message,
@@ -144,11 +143,12 @@ class Executor:
         from nova_vgpu.host import libvirt_nodes
 
         gpu = self._read_gpu(name)
-        if len(gpu.vfs) != self._count_vfs(gpu) or not _shows_types(gpu):
+        are_all_there = len(gpu.vfs) == self._count_vfs(gpu)
+        if not are_all_there or not fitting.shows_types(gpu):
             return False
         seen = libvirt_nodes.read_host(self._connection, self._around.tree)
         return any(
-            _shows_types(same) and len(same.vfs) == len(gpu.vfs)
+            fitting.shows_types(same) and len(same.vfs) == len(gpu.vfs)
             for same in seen.gpus
             if same.name == gpu.name
         )
@@ -186,7 +186,7 @@ class Executor:
                 return
             if owner is not None:
                 raise _in_use(step.gpu, step.function, owner)
-            if not _may_be(current, step.before):
+            if not fitting.may_be(current, step.before):
                 raise exception.InUse(
                     values.Refusal(
                         step.gpu,
@@ -203,13 +203,13 @@ class Executor:
     ) -> None:
         current, offered = self._read_function(address)
         if current is not None:
-            if _may_be(current, step.after):
+            if fitting.may_be(current, step.after):
                 return
             raise exception.StepFailed(
                 f'VF {address} is {steps.label(current)} already.',
                 f'Clear it with {_BY_HAND} if nobody needs it.',
             )
-        vgpu_type = choose(step.after, str(address), offered)
+        vgpu_type = fitting.choose(step.after, str(address), offered)
         self._write_number(address, vendor_vfio.number_of(vgpu_type))
 
     def _write_number(self, address: values.PciAddress, number: int) -> None:
@@ -246,7 +246,7 @@ class Executor:
         """The type of an mdev, as its parent calls it now."""
         for gpu in self._host.gpus or self.look().gpus:
             if step.parent in gpu.functions:
-                return choose(step.type, step.parent, gpu.types)
+                return fitting.choose(step.type, step.parent, gpu.types)
         raise exception.StepFailed(
             f'{step.parent} is not there.', 'Are the VFs of its GPU enabled?'
         )
@@ -300,58 +300,8 @@ class Executor:
             yield
 
 
-def choose(
-    wanted: str, where: str, offered: Iterable[values.VGPUType]
-) -> values.VGPUType:
-    """The type that is meant, of those that a device takes now.
-
-    :raises StepFailed: if it is none of them.
-    """
-    offered = tuple(offered)
-    matches = resolution.find_matches(wanted, offered)
-    if len(matches) == 1:
-        return matches[0]
-    known = ', '.join(capabilities.short_name(t) for t in offered) or 'none'
-    raise exception.StepFailed(
-        f'{wanted} is not available on {where} now. It takes: {known}.',
-        'vGPUs of another size on the same GPU take types away ("nova-vgpu '
-        'type list").',
-    )
-
-
 def _in_use(gpu: str, what: str, owner: values.Guest) -> exception.InUse:
     return exception.InUse(steps.refuse(gpu, f'vGPU {what}', owner))
-
-
-def _is_mig(step: values.Step) -> bool:
-    """Whether a step makes a vGPU that is backed by MIG."""
-    wanted = ''
-    if isinstance(step, values.SetType):
-        wanted = step.after
-    elif isinstance(step, values.SetMdev) and step.after.is_started:
-        wanted = step.type
-    name = capabilities.parse_type_name(wanted)
-    return name is not None and name.slices is not None
-
-
-def _may_be(current: values.VGPUType, wanted: str) -> bool:
-    """Whether a function is of a type, as far as that can be told.
-
-    A card that is full names no types, not even those of its vGPUs.
-    """
-    return current.name is None or bool(
-        resolution.find_matches(wanted, [current])
-    )
-
-
-def _shows_types(gpu: values.PhysicalGPU) -> bool:
-    """Whether every function that is to show types does."""
-    if gpu.sriov is None or gpu.offers:
-        return bool(gpu.types)
-    return bool(gpu.vfs) and all(
-        vf.offers or vf.vgpus or (vf.vendor_vfio and gpu.types)
-        for vf in gpu.vfs
-    )
 
 
 def _address(gpu: str) -> values.PciAddress:

@@ -13,12 +13,10 @@
 
 """Whole runs: apply, restore, and what an operator does by hand.
 
-A run has the host for itself. The GPUs take their steps in turn: one whose
-types are not there yet, or that something holds for the moment, is asked again
-later, and one that fails takes no further step; neither holds up the others.
+A run has the host for itself. It looks at the host, decides, and lets the GPUs
+take their steps; what they hid from it is seen when it looks again.
 """
 
-import collections
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -27,7 +25,6 @@ import contextlib
 import dataclasses
 import typing
 
-from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import courses
 from nova_vgpu.decisions import mapper
@@ -37,32 +34,11 @@ from nova_vgpu.host import locks
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.lifecycle import execution
 from nova_vgpu.lifecycle import journal as journals
+from nova_vgpu.lifecycle import lanes
 from nova_vgpu.lifecycle import surroundings
 
 # What VFs and vGPUs in the way hid is seen when the host is read again.
 _MOST_ROUNDS = 4
-_PAUSE = 0.5
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Failure:
-    """A step that did not work; those after it were not tried."""
-
-    step: values.Step
-    error: exception.StepFailed
-
-    def __str__(self) -> str:
-        return f'GPU {self.step.gpu}: could not {self.step}: {self.error}'
-
-
-@dataclasses.dataclass(slots=True)
-class Outcome:
-    """What a run did, and what it did not."""
-
-    done: list[values.Step] = dataclasses.field(default_factory=list)
-    refusals: list[values.Refusal] = dataclasses.field(default_factory=list)
-    failures: list[Failure] = dataclasses.field(default_factory=list)
-    problems: tuple[values.Problem, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -86,32 +62,8 @@ class ByHand:
     keep: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass(slots=True)
-class _Lane:
-    """The steps that a GPU has before it, and since when it tries."""
-
-    steps: collections.deque[values.Step]
-    began: float | None = None
-
-    def go_on(self, event: str) -> None:
-        self.steps.popleft()
-        self.began = None
-        if event == 'failed':
-            self.steps.clear()
-
-
-class Reporter(typing.Protocol):
-    """Who is told of what happens, while it does."""
-
-    def warn(self, text: str) -> None: ...
-
-    def begin(self, step: values.Step) -> None: ...
-
-    def finish(self, step: values.Step, event: str) -> None: ...
-
-
 def plan(
-    around: surroundings.Surroundings, wish: Wish, reporter: Reporter
+    around: surroundings.Surroundings, wish: Wish, reporter: lanes.Reporter
 ) -> tuple[values.Course, ...]:
     """What an apply would do first; nothing is changed.
 
@@ -124,8 +76,8 @@ def plan(
 
 
 def apply(
-    around: surroundings.Surroundings, wish: Wish, reporter: Reporter
-) -> Outcome:
+    around: surroundings.Surroundings, wish: Wish, reporter: lanes.Reporter
+) -> lanes.Outcome:
     """Bring the host to its declared state.
 
     :raises InvalidLibvirtGPUConfig: if the operator has to correct something.
@@ -133,7 +85,7 @@ def apply(
     :raises StateUnusable: if the journal cannot be written.
     :raises Busy: if another run does not end.
     """
-    outcome = Outcome()
+    outcome = lanes.Outcome()
     with _alone(around, reporter) as (connection, executor):
         journal = _open_journal(around, reporter)
         for _ in range(_MOST_ROUNDS):
@@ -145,7 +97,7 @@ def apply(
             outcome.problems = _problems_of(made, found, wish)
             if not steps:
                 break
-            _perform(around, steps, executor, outcome, reporter, journal)
+            lanes.perform(around, steps, executor, outcome, reporter, journal)
         journal.end()
         picture = surroundings.look(around, connection, reporter.warn)
         surroundings.remember(around, picture, picture.held.kept.functions)
@@ -153,13 +105,13 @@ def apply(
 
 
 def restore(
-    around: surroundings.Surroundings, reporter: Reporter
-) -> Outcome | None:
+    around: surroundings.Surroundings, reporter: lanes.Reporter
+) -> lanes.Outcome | None:
     """Take back what the last apply did; None if there is nothing.
 
     :raises Corrupt: if the journal does not tell what that was.
     """
-    outcome = Outcome()
+    outcome = lanes.Outcome()
     with _alone(around, reporter) as (_, executor):
         journal = journals.Journal(around.state)
         log = journal.read()
@@ -167,7 +119,7 @@ def restore(
             return None
         executor.look()
         back = [steps.undo(course) for course in log.courses]
-        _perform(around, back, executor, outcome, reporter)
+        lanes.perform(around, back, executor, outcome, reporter)
         if not outcome.failures:
             journal.mark_restored()
     return outcome
@@ -176,13 +128,13 @@ def restore(
 def carry_out(
     around: surroundings.Surroundings,
     decide: Callable[[surroundings.Picture], ByHand],
-    reporter: Reporter,
-) -> Outcome:
+    reporter: lanes.Reporter,
+) -> lanes.Outcome:
     """Do what an operator asked for by hand.
 
     :param decide: what that is, on the host as it is now.
     """
-    outcome = Outcome()
+    outcome = lanes.Outcome()
     with _alone(around, reporter) as (connection, executor):
         picture = surroundings.look(around, connection, reporter.warn)
         executor.look()
@@ -196,7 +148,7 @@ def carry_out(
         if asked.keep:
             # First: if it is killed now, the next apply does the rest.
             surroundings.remember(around, picture, functions)
-        _perform(around, asked.courses, executor, outcome, reporter)
+        lanes.perform(around, asked.courses, executor, outcome, reporter)
         picture = surroundings.look(around, connection, reporter.warn)
         if outcome.failures or outcome.refusals:
             functions = dict(former)
@@ -206,7 +158,7 @@ def carry_out(
 
 @contextlib.contextmanager
 def _alone(
-    around: surroundings.Surroundings, reporter: Reporter
+    around: surroundings.Surroundings, reporter: lanes.Reporter
 ) -> Iterator[tuple[typing.Any, execution.Executor]]:
     with (
         locks.hold_apply(
@@ -221,7 +173,7 @@ def _alone(
 
 
 def _open_journal(
-    around: surroundings.Surroundings, reporter: Reporter
+    around: surroundings.Surroundings, reporter: lanes.Reporter
 ) -> journals.Journal:
     """The journal; one that makes no sense is put aside.
 
@@ -308,81 +260,4 @@ def _problems_of(
         for problem in made.problems_of(values.Severity.ERROR)
         if problem.subject not in refused
         and (wish.gpu is None or problem.subject not in others)
-    )
-
-
-def _perform(
-    around: surroundings.Surroundings,
-    found: Iterable[values.Course],
-    executor: execution.Executor,
-    outcome: Outcome,
-    reporter: Reporter,
-    journal: journals.Journal | None = None,
-) -> None:
-    """Take the steps of all GPUs, in turn."""
-    executor.look()
-    lanes = [_Lane(collections.deque(c.steps)) for c in found]
-    while any(lane.steps for lane in lanes):
-        is_stuck = True
-        for lane in lanes:
-            if not lane.steps:
-                continue
-            step = lane.steps[0]
-            if lane.began is None:
-                if journal is not None:
-                    journal.begin(step)
-                reporter.begin(step)
-                lane.began = around.now()
-            event = _take(around, step, executor, outcome, lane.began)
-            if event is None:
-                continue
-            is_stuck = False
-            if journal is not None:
-                journal.finish(step, event)
-            reporter.finish(step, event)
-            lane.go_on(event)
-        if is_stuck:
-            around.sleep(_PAUSE)
-
-
-def _take(
-    around: surroundings.Surroundings,
-    step: values.Step,
-    executor: execution.Executor,
-    outcome: Outcome,
-    began: float,
-) -> str | None:
-    """Try a step; None if it is not decided yet."""
-    try:
-        is_done = executor.attempt(step)
-    except exception.StepFailed as error:
-        outcome.failures.append(Failure(step, error))
-        return 'failed'
-    except exception.InUse as error:
-        outcome.refusals.append(error.refusal)
-        return 'refused'
-    if is_done:
-        outcome.done.append(step)
-        return 'done'
-    if around.now() - began < around.timeout:
-        return None
-    outcome.failures.append(Failure(step, _too_late(around, step)))
-    return 'failed'
-
-
-def _too_late(
-    around: surroundings.Surroundings, step: values.Step
-) -> exception.StepFailed:
-    message = f'It did not come about within {around.timeout:g} seconds.'
-    if isinstance(step, values.AwaitTypes):
-        return exception.StepFailed(
-            message,
-            'Is the vGPU manager running (systemctl status nvidia-vgpu-mgr), '
-            'and does libvirt show the functions (virsh nodedev-list --cap '
-            'pci)?',
-        )
-    return exception.StepFailed(
-        message,
-        'Something has the GPU open (nvidia-smi, a monitoring agent): stop '
-        'it, then run this again.',
     )

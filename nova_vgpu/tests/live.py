@@ -31,6 +31,7 @@ from nova_vgpu.host import mdevs
 from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vendor_vfio
+from nova_vgpu.lifecycle import lanes
 from nova_vgpu.lifecycle import runs
 from nova_vgpu.lifecycle import surroundings
 from nova_vgpu.simulation import boards
@@ -150,11 +151,11 @@ class LiveHost(fixtures.Fixture):
     def connect(self) -> Iterator[typing.Any]:
         yield self.machine.libvirt
 
-    def apply(self, text: str, gpu: str | None = None) -> runs.Outcome:
+    def apply(self, text: str, gpu: str | None = None) -> lanes.Outcome:
         wish = runs.Wish(declare(text), (), gpu)
         return runs.apply(self.around, wish, Recorder())
 
-    def restore(self) -> runs.Outcome | None:
+    def restore(self) -> lanes.Outcome | None:
         return runs.restore(self.around, Recorder())
 
     def read(self) -> values.Host:
@@ -231,6 +232,9 @@ class Program(main.NovaVGPU):
     def __init__(self, host: LiveHost, **streams: typing.Any) -> None:
         self._host = host
         super().__init__(**streams)
+
+    def read_host(self, source: object) -> values.Host:
+        return self._host.complete(self._host.read())
 
     def make_surroundings(
         self, timeout: float, sriov_manage: str

@@ -26,7 +26,8 @@
 
 Every line is a command of nova-vgpu on one simulated machine, or something
 that befalls the machine: ``!server NAME DEVICE TYPE``, ``!reboot``. A line
-that starts with ``#`` is shown as it is. Commands that end with another exit
+that starts with ``#`` is shown as it is, and a command after ``~`` is run but
+not shown. Commands that end with another exit
 code than the page says are a warning.
 """
 
@@ -68,6 +69,7 @@ class LiveSession(docutils.SphinxDirective):
         host = live.LiveHost(
             hosts.gpu('0000:41:00.0', boards.A40),
             hosts.gpu('0000:84:00.0', boards.T4),
+            hosts.gpu('0000:c1:00.0', boards.A40, vfs=32),
             hosts.gpu('0001:c8:00.0', boards.L40S, vendor_vfio=True),
         )
         with host, mock.patch.dict(os.environ, COLUMNS=COLUMNS):
@@ -95,6 +97,7 @@ class LiveSession(docutils.SphinxDirective):
                 return ''
             case ['#', *_] | []:
                 return f'{line}\n'
+        is_hidden, line = line.startswith('~'), line.removeprefix('~')
         terminal = io.StringIO()
         program = live.Program(host, stdout=terminal, stderr=terminal)
         options = ['--config-file', config, '--config-dir', str(host.path)]
@@ -109,6 +112,8 @@ class LiveSession(docutils.SphinxDirective):
                 terminal.getvalue(),
                 location=self.get_location(),
             )
+        if is_hidden:
+            return ''
         return f'$ nova-vgpu {line}\n{terminal.getvalue()}'
 
 

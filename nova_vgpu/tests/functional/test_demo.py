@@ -97,7 +97,7 @@ class DemoTest(testtools.TestCase):
         self.assertEqual(0, process.returncode, text)
         for expected in (
             'vendor VFIO',
-            'sriov-manage -e 0000:c1:00.0',
+            'nova-vgpu sriov enable 0000:c1:00.0',
             'compute1_pci_0000_41_00_0',
             'Second time: 0 requests',
             'trait:CUSTOM_VGPU_TYPE_A40_8Q=required\n'

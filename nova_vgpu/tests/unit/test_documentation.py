@@ -84,6 +84,7 @@ EXPECTED = {
         {'0000:41:00.0': ('A40-8Q', 'VGPU', 3)},
     ),
     'every-option.conf': Expected(WORKSTATION),
+    'ahead.conf': Expected({'0001:c8:00.0': ('L40S-24Q', 'VGPU', 2)}),
     'nova-names.conf': Expected(WORKSTATION),
     'for-novas-driver.conf': Expected(
         BOTH_T4 | {'0000:41:00.0': ('A40-8Q', 'VGPU', 6)},

@@ -40,7 +40,14 @@ class NovaWithOurDriver(fixtures.Fixture):
         self.useFixture(_Attribute(nova.virt, 'vgpu', shim))
         sys.modules['nova.virt.vgpu'] = shim
         self.addCleanup(sys.modules.pop, 'nova.virt.vgpu', None)
-        # Tests never touch the machine's own sysfs.
+        # Tests never touch the machine's own sysfs, nor its state.
+        self.useFixture(
+            fixtures.MockPatchObject(
+                driver.LibvirtVGPUDriver,
+                'state_path',
+                self.useFixture(fixtures.TempDir()).path,
+            )
+        )
         self.useFixture(
             _Attribute(
                 driver.LibvirtVGPUDriver, 'sysfs_root', property(_sysfs_root)

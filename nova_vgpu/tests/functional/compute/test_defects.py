@@ -300,7 +300,7 @@ class OurDriver(base.OurDriver, Scenarios):
         inventory = self.inventory(A40)
         self.assertEqual(2, inventory and inventory['total'])
         self.assertIn(
-            'sriov-manage -e 0000:61:00.0', self.stdlog.logger.output
+            'nova-vgpu sriov enable 0000:61:00.0', self.stdlog.logger.output
         )
         self.assertEqual([VF], self.vgpus_of(self.boot()))
 

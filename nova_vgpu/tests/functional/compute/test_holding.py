@@ -24,7 +24,7 @@ from nova import objects
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.virt.libvirt import guest
 
-from nova_vgpu.compute import allocation
+from nova_vgpu.compute import holding
 from nova_vgpu.host import guests as host_guests
 from nova_vgpu.tests.functional.compute import simulated_guests
 from nova_vgpu.tests.functional.compute import simulated_mdevs
@@ -213,7 +213,7 @@ class RaceTest(BothKindsTestBase):
 
         It goes on, at the latest, when another one waits for its lock.
         """
-        read, lock = host_guests.read_guests, allocation._allocation_lock
+        read, lock = host_guests.read_guests, holding.allocation_lock
 
         def slow_read(connection: typing.Any) -> typing.Any:
             if not after_guests:
@@ -229,9 +229,7 @@ class RaceTest(BothKindsTestBase):
 
         with (
             fixtures.MockPatchObject(host_guests, 'read_guests', slow_read),
-            fixtures.MockPatchObject(
-                allocation, '_allocation_lock', noted_lock
-            ),
+            fixtures.MockPatchObject(holding, 'allocation_lock', noted_lock),
         ):
             yield
             held.end()

@@ -131,7 +131,7 @@ class ChangesTest(OurTestBase):
         self.declare('A40-8Q')
         self.start_host('host1', a40(vfs=0))
         self.assertIsNone(self.provider(A40))
-        cure = 'sriov-manage -e 0000:41:00.0'
+        cure = 'nova-vgpu sriov enable 0000:41:00.0'
         self.assertEqual(1, self.stdlog.logger.output.count(cure))
         self._run_periodics()
         self.assertEqual(1, self.stdlog.logger.output.count(cure))

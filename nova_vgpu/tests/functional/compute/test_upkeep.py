@@ -12,11 +12,21 @@
 
 """vGPUs that no server has: what is done with them, and what is not."""
 
+import pathlib
 import typing
 
+import fixtures
+import nova.conf
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.host import kept
+from nova_vgpu.host import locks
+from nova_vgpu.host import state
 from nova_vgpu.tests.functional.compute import test_servers
 from nova_vgpu.tests.functional.compute import test_vendor_vfio
 
+CONF = nova.conf.CONF
 UUID = 'c1b6ac4a-0b3c-4bd5-8d6d-3a0f8c0a0001'
 T4_2Q = 'nvidia-231'
 
@@ -102,3 +112,72 @@ class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
         self._delete_server(server)
         self._run_periodics(raise_on_error=True)
         self.assertIsNone(self.provider(test_vendor_vfio.L40S))
+
+    def kept_types(self) -> list[int | None]:
+        """What the first three functions are set to."""
+        gpus = self.simulated['host1']
+        return [gpus.current_type(f'pci_0000_41_00_{n}') for n in (4, 5, 6)]
+
+    def test_one_that_was_enabled_by_hand_keeps_its_type(self) -> None:
+        root = self.useFixture(fixtures.TempDir()).path
+        directory = state.StateDirectory(root)
+        kept.write(
+            directory, values.Kept({}, {'0000:41:00.4': 'NVIDIA L40S-24Q'})
+        )
+        self.start_host('host1', test_vendor_vfio.l40s())
+        its_driver = self.computes['host1'].driver
+        its_driver.state_path = root
+        gpus = self.simulated['host1']
+        for function in ('41:00.4', '41:00.5'):
+            gpus.set_type(f'0000:{function}', test_vendor_vfio.L40S_24Q)
+        self._run_periodics()
+        self.assertEqual([test_vendor_vfio.L40S_24Q, 0, 0], self.kept_types())
+        server = self.boot()
+        self._delete_server(server)
+        self._run_periodics()
+        self.assertEqual([test_vendor_vfio.L40S_24Q, 0, 0], self.kept_types())
+        (pathlib.Path(root) / kept.FILE).write_text('nonsense')
+        self._run_periodics()
+        self.assertIn(
+            'Could not tell what is kept by hand', self.stdlog.logger.output
+        )
+        self.assertEqual([0, 0, 0], self.kept_types())
+
+    def test_those_that_were_made_ahead_keep_their_type(self) -> None:
+        self.declare('L40S-24Q', vgpu_creation='ahead')
+        self.start_host('host1', test_vendor_vfio.l40s())
+        l40s_24q = test_vendor_vfio.L40S_24Q
+        self.simulated['host1'].set_type('0000:41:00.4', l40s_24q)
+        self._run_periodics()
+        self.assertEqual([l40s_24q, 0, 0], self.kept_types())
+        for server in [self.boot(), self.boot()]:
+            self._delete_server(server)
+        self._run_periodics()
+        self.assertEqual([l40s_24q, l40s_24q, 0], self.kept_types())
+
+    def test_commands_wait_for_a_server_that_has_chosen(self) -> None:
+        """From its choice until its guest shows it."""
+        self.start_host('host1', test_vendor_vfio.l40s())
+        its_driver = self.computes['host1'].driver
+        seen: list[bool] = []
+
+        def is_held() -> bool:
+            hold = locks.hold_claims(
+                CONF.oslo_concurrency.lock_path, 0, alone=True
+            )
+            try:
+                with hold:
+                    return False
+            except exception.Busy:
+                return True
+
+        create = its_driver._create_guest_with_network
+
+        def watch(*args: typing.Any, **kwargs: typing.Any) -> typing.Any:
+            seen.append(is_held())
+            return create(*args, **kwargs)
+
+        its_driver._create_guest_with_network = watch
+        self.boot()
+        self.assertEqual([True], seen)
+        self.assertFalse(is_held())

@@ -436,3 +436,56 @@ class TestDevice(ChangeTestCase):
         )
         self.run_it('apply')
         self.assertEqual({}, self.host.vgpus(live.L40S))
+
+
+class TestAvailableTypes(ChangeTestCase):
+    """What is left is told as it is now, after every change."""
+
+    def free(self, gpu: str) -> dict[str, int]:
+        answer = self.run_it('type', 'list', '--gpu', gpu, '-f', 'json')
+        self.assertEqual(0, answer.code, answer.stderr)
+        return {row['Name'].split()[-1]: row['Free'] for row in answer.json}
+
+    def enable(self, device: str, name: str) -> None:
+        answer = self.run_it('device', 'enable', device, '--type', name)
+        self.assertEqual(0, answer.code, answer.stderr)
+
+    def test_by_the_first_and_by_the_last_one(self) -> None:
+        self.run_it('apply')
+        self.config.write_text('[DEFAULT]\n')
+        for gpu, name, before, after, full in (
+            (
+                live.T4,
+                'T4-8Q',
+                {'T4-4Q': 4, 'T4-8Q': 2, 'T4-16Q': 1},
+                {'T4-4Q': 0, 'T4-8Q': 1, 'T4-16Q': 0},
+                {'T4-4Q': 0, 'T4-8Q': 0, 'T4-16Q': 0},
+            ),
+            (
+                live.A10,
+                'A10-12Q',
+                {'A10-8Q': 3, 'A10-12Q': 2, 'A10-24Q': 1},
+                {'A10-8Q': 0, 'A10-12Q': 1, 'A10-24Q': 0},
+                {'A10-8Q': 0, 'A10-12Q': 0, 'A10-24Q': 0},
+            ),
+            (
+                live.L40S,
+                'L40S-24Q',
+                {'L40S-12Q': 4, 'L40S-24Q': 2, 'L40S-48Q': 1},
+                {'L40S-24Q': 1},
+                {'L40S-24Q': 0},
+            ),
+        ):
+            self.assertEqual(before, self.free(gpu))
+            self.enable(gpu, name)
+            self.assertEqual(after, self.free(gpu))
+            self.enable(gpu, name)
+            self.assertEqual(full, self.free(gpu))
+
+    def test_what_others_change(self) -> None:
+        self.run_it('apply')
+        self.assertEqual(2, self.free(live.L40S)['L40S-24Q'])
+        self.host.set_type(VF, 'NVIDIA L40S-24Q')
+        self.assertEqual(1, self.free(live.L40S)['L40S-24Q'])
+        self.machine.kernel.reboot()
+        self.assertEqual({}, self.free(live.L40S))

@@ -167,7 +167,9 @@ class TestAnswers(CommandTestCase):
             self.assertEqual('0000:c1:00.0', found.json['gpu'])
             self.assertEqual('10de:2235', found.json['PCI ids'])
             self.assertIn('not enabled (0 of 32)', found.json['finding'])
-            self.assertIn('sriov-manage -e 0000:c1:00.0', found.json['cure'])
+            self.assertIn(
+                'nova-vgpu sriov enable 0000:c1:00.0', found.json['cure']
+            )
 
     def test_type_list(self) -> None:
         rows = self.rows('type', 'list', '--gpu', '85:00.0')

@@ -58,7 +58,7 @@ class TestGenerate(test_commands.CommandTestCase):
         self.assertEqual(0, answer.code)
         self.assertIn('# 0000:c1:00.0: A40, not ready yet\n', answer.stdout)
         self.assertIn('error: GPU 0000:c1:00.0', answer.stderr)
-        self.assertIn('sriov-manage -e 0000:c1:00.0', answer.stderr)
+        self.assertIn('nova-vgpu sriov enable 0000:c1:00.0', answer.stderr)
 
     def test_functions_as_pci_devices(self) -> None:
         answer = self.generate('--type', 'L40S-24Q', '--for', 'pci')

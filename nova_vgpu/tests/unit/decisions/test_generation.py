@@ -213,7 +213,7 @@ class TestForNova(testtools.TestCase):
             (
                 hosts.make_host(hosts.gpu('41:00.0', boards.A40)),
                 'A40-8Q',
-                ('VFs are not enabled', 'sriov-manage', '--type GPU=TYPE'),
+                ('VFs are not enabled', 'sriov enable', '--type GPU=TYPE'),
             ),
         ):
             error = self.assertRaises(

@@ -94,7 +94,7 @@ class TestObstacles(testtools.TestCase):
                 a40('pci-pf-stub'),
                 'on-stub-driver',
                 'bound to pci-pf-stub',
-                'Bind 0000:c1:00.0 to its own driver again',
+                'nova-vgpu sriov enable 0000:c1:00.0',
             ),
             (
                 'kept for passthrough',
@@ -115,7 +115,7 @@ class TestObstacles(testtools.TestCase):
                 a40('nvidia'),
                 'vfs-off',
                 'its VFs are not enabled (0 of 32)',
-                '/usr/lib/nvidia/sriov-manage -e 0000:c1:00.0',
+                'nova-vgpu sriov enable 0000:c1:00.0',
             ),
             (
                 'the vGPU manager is late',

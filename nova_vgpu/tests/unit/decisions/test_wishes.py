@@ -170,7 +170,7 @@ class TestRefused(WishesTestCase):
                 self.refuse(f'0000:c1:00.0={wish}'),
                 'GPU 0000:c1:00.0 shows no types',
                 'VFs are not enabled',
-                'sriov-manage -e 0000:c1:00.0',
+                'nova-vgpu sriov enable 0000:c1:00.0',
             )
 
     def test_a_name_of_two_types(self) -> None:

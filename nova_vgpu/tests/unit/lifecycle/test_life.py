@@ -18,6 +18,7 @@ import dataclasses
 import testtools
 
 from nova_vgpu import values
+from nova_vgpu.lifecycle import lanes
 from nova_vgpu.lifecycle import runs
 from nova_vgpu.simulation import boards
 from nova_vgpu.tests import hosts
@@ -220,7 +221,7 @@ class TestServers(testtools.TestCase):
 class TestMig(testtools.TestCase):
     """Types that are backed by MIG, on a GPU whose mode is known or not."""
 
-    def apply(self, mig: values.Mode | None, instances: bool) -> runs.Outcome:
+    def apply(self, mig: values.Mode | None, instances: bool) -> lanes.Outcome:
         card = dataclasses.replace(
             hosts.gpu('0000:41:00.0', A100), instances=instances
         )

@@ -30,6 +30,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import by_hand
 from nova_vgpu.decisions import mapper
+from nova_vgpu.lifecycle import lanes
 from nova_vgpu.lifecycle import runs
 from nova_vgpu.lifecycle import surroundings
 from nova_vgpu.simulation import host as simulation
@@ -288,7 +289,7 @@ class Life(stateful.RuleBasedStateMachine):
 
     # -- helpers ------------------------------------------------------------
 
-    def _apply(self) -> runs.Outcome | None:
+    def _apply(self) -> lanes.Outcome | None:
         try:
             return self.host.apply(self.declared)
         except exception.InvalidLibvirtGPUConfig:

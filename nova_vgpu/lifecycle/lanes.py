@@ -1,0 +1,154 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The GPUs of a host take their steps in turn.
+
+One whose types are not there yet, or that something holds for the moment, is
+asked again later, and one that fails takes no further step; neither holds up
+the others.
+"""
+
+import collections
+from collections.abc import Iterable
+import dataclasses
+import typing
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.lifecycle import execution
+from nova_vgpu.lifecycle import journal as journals
+from nova_vgpu.lifecycle import surroundings
+
+_PAUSE = 0.5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """A step that did not work; those after it were not tried."""
+
+    step: values.Step
+    error: exception.StepFailed
+
+    def __str__(self) -> str:
+        return f'GPU {self.step.gpu}: could not {self.step}: {self.error}'
+
+
+@dataclasses.dataclass(slots=True)
+class Outcome:
+    """What a run did, and what it did not."""
+
+    done: list[values.Step] = dataclasses.field(default_factory=list)
+    refusals: list[values.Refusal] = dataclasses.field(default_factory=list)
+    failures: list[Failure] = dataclasses.field(default_factory=list)
+    problems: tuple[values.Problem, ...] = ()
+
+
+@dataclasses.dataclass(slots=True)
+class _Lane:
+    """The steps that a GPU has before it, and since when it tries."""
+
+    steps: collections.deque[values.Step]
+    began: float | None = None
+
+    def go_on(self, event: str) -> None:
+        self.steps.popleft()
+        self.began = None
+        if event == 'failed':
+            self.steps.clear()
+
+
+class Reporter(typing.Protocol):
+    """Who is told of what happens, while it does."""
+
+    def warn(self, text: str) -> None: ...
+
+    def begin(self, step: values.Step) -> None: ...
+
+    def finish(self, step: values.Step, event: str) -> None: ...
+
+
+def perform(
+    around: surroundings.Surroundings,
+    found: Iterable[values.Course],
+    executor: execution.Executor,
+    outcome: Outcome,
+    reporter: Reporter,
+    journal: journals.Journal | None = None,
+) -> None:
+    """Take the steps of all GPUs, in turn."""
+    executor.look()
+    lanes = [_Lane(collections.deque(c.steps)) for c in found]
+    while any(lane.steps for lane in lanes):
+        is_stuck = True
+        for lane in lanes:
+            if not lane.steps:
+                continue
+            step = lane.steps[0]
+            if lane.began is None:
+                if journal is not None:
+                    journal.begin(step)
+                reporter.begin(step)
+                lane.began = around.now()
+            event = _take(around, step, executor, outcome, lane.began)
+            if event is None:
+                continue
+            is_stuck = False
+            if journal is not None:
+                journal.finish(step, event)
+            reporter.finish(step, event)
+            lane.go_on(event)
+        if is_stuck:
+            around.sleep(_PAUSE)
+
+
+def _take(
+    around: surroundings.Surroundings,
+    step: values.Step,
+    executor: execution.Executor,
+    outcome: Outcome,
+    began: float,
+) -> str | None:
+    """Try a step; None if it is not decided yet."""
+    try:
+        is_done = executor.attempt(step)
+    except exception.StepFailed as error:
+        outcome.failures.append(Failure(step, error))
+        return 'failed'
+    except exception.InUse as error:
+        outcome.refusals.append(error.refusal)
+        return 'refused'
+    if is_done:
+        outcome.done.append(step)
+        return 'done'
+    if around.now() - began < around.timeout:
+        return None
+    outcome.failures.append(Failure(step, _too_late(around, step)))
+    return 'failed'
+
+
+def _too_late(
+    around: surroundings.Surroundings, step: values.Step
+) -> exception.StepFailed:
+    message = f'It did not come about within {around.timeout:g} seconds.'
+    if isinstance(step, values.AwaitTypes):
+        return exception.StepFailed(
+            message,
+            'Is the vGPU manager running (systemctl status nvidia-vgpu-mgr), '
+            'and does libvirt show the functions (virsh nodedev-list --cap '
+            'pci)?',
+        )
+    return exception.StepFailed(
+        message,
+        'Something has the GPU open (nvidia-smi, a monitoring agent): stop '
+        'it, then run this again.',
+    )

@@ -1,0 +1,147 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import contextlib
+import fcntl
+import os
+import pathlib
+import stat
+
+import fixtures
+import testtools
+
+from nova_vgpu import exception
+from nova_vgpu.host import locks
+
+
+class LockTestCase(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = root / 'locks'
+        self.waited: list[str] = []
+
+    def hold_apply(self) -> contextlib.AbstractContextManager[int]:
+        return locks.hold_apply(str(self.path), 0.05, self.waited.append)
+
+    def run_elsewhere(
+        self, lock: contextlib.AbstractContextManager[object]
+    ) -> bool:
+        """Whether another process gets a lock."""
+        child = os.fork()
+        if not child:
+            try:
+                with lock:
+                    os._exit(0)
+            except exception.Busy:
+                os._exit(1)
+            finally:
+                os._exit(2)
+        _, status = os.waitpid(child, 0)
+        code = os.waitstatus_to_exitcode(status)
+        self.assertIn(code, (0, 1))
+        return code == 0
+
+
+class TestApply(LockTestCase):
+    def test_one_at_a_time(self) -> None:
+        with self.hold_apply():
+            self.assertRaises(exception.Busy, self.hold_apply().__enter__)
+        with self.hold_apply():
+            pass
+
+    def test_who_waits_is_told_for_whom(self) -> None:
+        with self.hold_apply():
+            self.assertRaises(exception.Busy, self.hold_apply().__enter__)
+        self.assertEqual(
+            [f'waiting for process {os.getpid()}, which is at work'],
+            self.waited,
+        )
+
+    def test_a_killed_process_does_not_hold_it(self) -> None:
+        child = os.fork()
+        if not child:
+            self.hold_apply().__enter__()
+            os._exit(0)
+        os.waitpid(child, 0)
+        with self.hold_apply():
+            pass
+
+
+class TestCreation(LockTestCase):
+    def test_it_excludes_what_nova_compute_locks(self) -> None:
+        """oslo.concurrency takes a lock of the process on the same file."""
+        self.path.mkdir()
+        with open(self.path / locks.CREATION, 'a') as file:
+            fcntl.lockf(file, fcntl.LOCK_EX)
+            hold = locks.hold_creation(str(self.path), 0.05)
+            self.assertFalse(self.run_elsewhere(hold))
+        hold = locks.hold_creation(str(self.path), 0.05)
+        self.assertTrue(self.run_elsewhere(hold))
+
+
+class TestClaims(LockTestCase):
+    def hold(self, alone: bool) -> contextlib.AbstractContextManager[None]:
+        return locks.hold_claims(str(self.path), 0.05, alone)
+
+    def test_servers_do_not_keep_each_other_waiting(self) -> None:
+        with self.hold(alone=False):
+            self.assertTrue(self.run_elsewhere(self.hold(alone=False)))
+
+    def test_a_server_keeps_commands_waiting_and_they_it(self) -> None:
+        for one, other in ((False, True), (True, False), (True, True)):
+            with self.hold(one):
+                self.assertFalse(self.run_elsewhere(self.hold(other)))
+
+
+class TestFiles(LockTestCase):
+    def test_they_belong_to_the_owner_of_the_directory(self) -> None:
+        self.path.mkdir()
+        if os.geteuid() == 0:
+            os.chown(self.path, 12345, 54321)
+        with locks.hold_claims(str(self.path), 1, alone=True):
+            found = os.stat(self.path / locks.CLAIMS)
+            owner = os.stat(self.path)
+        self.assertEqual(
+            (owner.st_uid, owner.st_gid), (found.st_uid, found.st_gid)
+        )
+        self.assertEqual(0o644, stat.S_IMODE(found.st_mode))
+        self.assertEqual([locks.CLAIMS], os.listdir(self.path))
+
+    def test_not_through_a_link(self) -> None:
+        self.path.mkdir()
+        elsewhere = self.path.parent / 'elsewhere'
+        for target in ('absent', 'present'):
+            (self.path / locks.CREATION).symlink_to(elsewhere)
+            error = self.assertRaises(
+                exception.StateUnusable,
+                locks.hold_creation(str(self.path), 1).__enter__,
+            )
+            self.assertIn(locks.CREATION, str(error), target)
+            (self.path / locks.CREATION).unlink()
+            elsewhere.write_text('theirs')
+        self.assertEqual('theirs', elsewhere.read_text())
+
+    def test_what_a_killed_process_left_does_not_matter(self) -> None:
+        self.path.mkdir()
+        (self.path / f'{locks.CLAIMS}.{os.getpid()}').write_text('')
+        with locks.hold_claims(str(self.path), 1, alone=True):
+            self.assertEqual([locks.CLAIMS], os.listdir(self.path))
+
+    def test_a_directory_that_cannot_be_made(self) -> None:
+        self.path.write_text('a file')
+        error = self.assertRaises(
+            exception.StateUnusable,
+            locks.hold_claims(str(self.path), 1, alone=True).__enter__,
+        )
+        self.assertIn(str(self.path), str(error))
