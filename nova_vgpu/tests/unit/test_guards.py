@@ -69,6 +69,8 @@ ONLY_IN = {
     'keystoneauth1': ('placement/',),
     'placement': ('simulation/',),
     'waitress': ('simulation/',),
+    'prometheus_client': ('lifecycle/exporter.py',),
+    'pyudev': ('host/udev.py',),
     'nova_vgpu.simulation': ('simulation/', 'cmd/demo'),
 }
 MAY_OPEN_FILES = (

@@ -1,0 +1,78 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""systemd's notify protocol: lines of text to a datagram socket.
+
+systemd names the socket in ``NOTIFY_SOCKET``, and in ``WATCHDOG_USEC`` how
+often it wants to hear that the service is alive. A name that begins with ``@``
+is one in the abstract namespace. Without a name nothing is sent: the program
+was not started by systemd.
+"""
+
+from collections.abc import Mapping
+import contextlib
+import os
+import socket
+
+
+class Notifier:
+    """Tells systemd how the service is."""
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        name = environment.get('NOTIFY_SOCKET', '')
+        self._address = ''
+        if name.startswith(('/', '@')):
+            self._address = f'\0{name[1:]}' if name[0] == '@' else name
+        self.watchdog_seconds = _read_watchdog(environment)
+
+    def ready(self, status: str) -> None:
+        """The service is up."""
+        self._send('READY=1', f'STATUS={_one_line(status)}')
+
+    def status(self, status: str) -> None:
+        """What the service is doing, for ``systemctl status``."""
+        self._send(f'STATUS={_one_line(status)}')
+
+    def stopping(self) -> None:
+        """The service was told to stop, and does."""
+        self._send('STOPPING=1', 'STATUS=stopping')
+
+    def beat(self) -> None:
+        """The service is alive."""
+        if self.watchdog_seconds is not None:
+            self._send('WATCHDOG=1')
+
+    def _send(self, *lines: str) -> None:
+        if not self._address:
+            return
+        family, kind = socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
+        # The service goes on if systemd does not listen: it is systemd that
+        # acts on silence.
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(family, kind) as sender,
+        ):
+            sender.connect(self._address)
+            sender.send('\n'.join(lines).encode())
+
+
+def _read_watchdog(environment: Mapping[str, str]) -> float | None:
+    """How long systemd waits for a sign of life; None if it does not."""
+    owner = environment.get('WATCHDOG_PID', str(os.getpid()))
+    text = environment.get('WATCHDOG_USEC', '')
+    if owner != str(os.getpid()) or not text.isascii() or not text.isdigit():
+        return None
+    return int(text) / 1_000_000 or None
+
+
+def _one_line(text: str) -> str:
+    return ' '.join(text.split())

@@ -1,0 +1,84 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What systemd is told, over a real socket."""
+
+import os
+import pathlib
+import socket
+import uuid
+
+import fixtures
+import testtools
+
+from nova_vgpu.host import notify
+
+
+class TestNotifier(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.path = str(directory / 'notify')
+        self.systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(self.systemd.close)
+        self.systemd.settimeout(60)
+
+    def listen(self, address: str, name: str) -> notify.Notifier:
+        self.systemd.bind(address)
+        return notify.Notifier({'NOTIFY_SOCKET': name})
+
+    def hear(self) -> list[str]:
+        return self.systemd.recv(4096).decode().splitlines()
+
+    def test_how_the_service_is(self) -> None:
+        notifier = self.listen(self.path, self.path)
+        notifier.ready('2 GPUs\nserve')
+        self.assertEqual(['READY=1', 'STATUS=2 GPUs serve'], self.hear())
+        notifier.status('1 GPU serves')
+        self.assertEqual(['STATUS=1 GPU serves'], self.hear())
+        notifier.stopping()
+        self.assertEqual('STOPPING=1', self.hear()[0])
+
+    def test_a_socket_without_a_file(self) -> None:
+        name = f'nova-vgpu-{uuid.uuid4()}'
+        notifier = self.listen(f'\0{name}', f'@{name}')
+        notifier.status('up')
+        self.assertEqual(['STATUS=up'], self.hear())
+
+    def test_signs_of_life_only_where_they_are_wanted(self) -> None:
+        self.systemd.bind(self.path)
+        here = {'NOTIFY_SOCKET': self.path}
+        for more, expected in (
+            ({}, None),
+            ({'WATCHDOG_USEC': '0'}, None),
+            ({'WATCHDOG_USEC': 'soon'}, None),
+            ({'WATCHDOG_USEC': '2500000'}, 2.5),
+            ({'WATCHDOG_USEC': '1', 'WATCHDOG_PID': '1'}, None),
+            (
+                {'WATCHDOG_USEC': '1000000', 'WATCHDOG_PID': f'{os.getpid()}'},
+                1.0,
+            ),
+        ):
+            notifier = notify.Notifier(here | more)
+            self.assertEqual(expected, notifier.watchdog_seconds, str(more))
+            notifier.beat()
+            notifier.status('after')
+            first = self.hear()
+            if expected is not None:
+                self.assertEqual(['WATCHDOG=1'], first)
+                first = self.hear()
+            self.assertEqual(['STATUS=after'], first)
+
+    def test_without_systemd_nothing_happens(self) -> None:
+        for name in ('', 'vsock:2:1234', self.path, '@nobody-listens-here'):
+            notify.Notifier({'NOTIFY_SOCKET': name}).ready('up')
+        notify.Notifier({}).stopping()
