@@ -42,21 +42,7 @@ class Changer(base.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        parser.add_argument(
-            '--timeout',
-            metavar='SECONDS',
-            type=_seconds,
-            default=_TIMEOUT,
-            help='How long to wait for a program, a lock, or for functions '
-            'and types to appear. Default: 120.',
-        )
-        parser.add_argument(
-            '--sriov-manage',
-            metavar='PATH',
-            default=sriov.DEFAULT_TOOL,
-            help="NVIDIA's program that enables virtual functions. Where it "
-            f'is missing, the kernel is asked. Default: {sriov.DEFAULT_TOOL}.',
-        )
+        add_machine_options(parser)
         return parser
 
     def produce_output(
@@ -139,6 +125,25 @@ class Changer(base.Lister):
         self.say(f'{event}: {step}')
 
 
+def add_machine_options(parser: argparse.ArgumentParser) -> None:
+    """How to deal with the machine."""
+    parser.add_argument(
+        '--timeout',
+        metavar='SECONDS',
+        type=parse_seconds,
+        default=_TIMEOUT,
+        help='How long to wait for a program, a lock, or for functions '
+        'and types to appear. Default: 120.',
+    )
+    parser.add_argument(
+        '--sriov-manage',
+        metavar='PATH',
+        default=sriov.DEFAULT_TOOL,
+        help="NVIDIA's program that enables virtual functions. Where it "
+        f'is missing, the kernel is asked. Default: {sriov.DEFAULT_TOOL}.',
+    )
+
+
 def make_rows(steps: Iterable[tuple[values.Step, str]]) -> base.Rows:
     """Steps as a table, with what became of each."""
     rows: list[tuple[typing.Any, ...]] = [
@@ -157,7 +162,8 @@ def _summary(outcome: lanes.Outcome) -> str:
     )
 
 
-def _seconds(text: str) -> float:
+def parse_seconds(text: str) -> float:
+    """A time that an option names."""
     try:
         seconds = float(text)
     except ValueError as error:

@@ -44,12 +44,13 @@ Declare which vGPU type each physical GPU serves, and see what that means.
   nova-vgpu apply               bring the host to what nova.conf declares.
   nova-vgpu restore             take back what the last apply did.
   nova-vgpu sriov, device       virtual functions and vGPUs by hand
+  nova-vgpu agent               keep an eye on the host; metrics
   nova-vgpu provider diff       does Placement hold that?
   nova-vgpu provider sync       see that it does.
   nova-vgpu provider hand-back  leave it as Nova's own driver wants it.
 
-Only apply, restore, sriov and device change the host, and never what a server
-has.
+Only apply, restore, sriov, device and agent --enforce change the host, and
+never what a server has.
 """
 
 _EXIT_NO_COMMAND = 2
@@ -172,7 +173,7 @@ class NovaVGPU(app.App):
         return application.read_host(source)
 
     def make_surroundings(
-        self, timeout: float, sriov_manage: str
+        self, timeout: float, sriov_manage: str, may_change: bool = True
     ) -> 'surroundings.Surroundings':
         """The machine that the options name."""
         from nova_vgpu import application
@@ -183,7 +184,9 @@ class NovaVGPU(app.App):
         return surroundings.Surroundings(
             tree=files.Files(options.sysfs_root or sysfs.DEFAULT_ROOT),
             connect=functools.partial(
-                surroundings.open_libvirt, options.libvirt or _LIBVIRT
+                surroundings.open_libvirt,
+                options.libvirt or _LIBVIRT,
+                may_change,
             ),
             state=state.StateDirectory(options.state_dir),
             locks=application.find_lock_directory(

@@ -158,6 +158,20 @@ def parse(text: str, path: str) -> Log:
     )
 
 
+def find_last_apply(log: Log) -> float | None:
+    """When the last apply began, in seconds since the epoch."""
+    for line in reversed(log.lines):
+        entry = json.loads(line)
+        if entry['event'] == 'apply':
+            try:
+                return datetime.datetime.fromisoformat(
+                    entry['time']
+                ).timestamp()
+            except (KeyError, TypeError, ValueError):
+                return None  # written by hand
+    return None
+
+
 def dump_step(step: values.Step) -> dict[str, typing.Any]:
     """A step in the words of the journal."""
     found: dict[str, typing.Any] = {'kind': type(step).__name__}

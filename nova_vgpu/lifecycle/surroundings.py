@@ -133,8 +133,8 @@ def remember(
 
 
 @contextlib.contextmanager
-def open_libvirt(uri: str) -> Iterator[typing.Any]:
-    """A connection that may change things.
+def open_libvirt(uri: str, may_change: bool = True) -> Iterator[typing.Any]:
+    """A connection that may change things, unless said otherwise.
 
     :raises HostUnreadable: if there is none to be had.
     """
@@ -145,7 +145,7 @@ def open_libvirt(uri: str) -> Iterator[typing.Any]:
             'The Python binding of libvirt is not installed: install '
             "python3-libvirt, or 'nova-vgpu[libvirt]' with pip."
         ) from error
-    with libvirt_nodes.connect(uri, may_change=True) as connection:
+    with libvirt_nodes.connect(uri, may_change) as connection:
         yield connection
 
 

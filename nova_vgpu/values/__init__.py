@@ -76,6 +76,7 @@ from nova_vgpu.values.surroundings import ModesRead
 from nova_vgpu.values.surroundings import SchedulerPolicy
 from nova_vgpu.values.surroundings import Surroundings
 from nova_vgpu.values.surroundings import UdevCall
+from nova_vgpu.values.survey import Survey
 from nova_vgpu.values.vgpu import Offer
 from nova_vgpu.values.vgpu import Resolution
 from nova_vgpu.values.vgpu import TypeFacts
@@ -151,6 +152,7 @@ __all__ = (
     'Sriov',
     'Step',
     'Surroundings',
+    'Survey',
     'TypeFacts',
     'UdevCall',
     'UnlistedGPUs',

@@ -34,6 +34,7 @@ from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.cmd import main
 from nova_vgpu.decisions import mapper
+from nova_vgpu.decisions import metrics
 from nova_vgpu.decisions import providers
 from nova_vgpu.decisions import readiness
 from nova_vgpu.knowledge import traits
@@ -316,6 +317,38 @@ class TestLog(DocumentationTestCase):
             'vGPU … of … is gone, and GPU … has no room to create it again.',
         ):
             self.assertIn(text, found)
+
+
+class TestMetrics(DocumentationTestCase):
+    def test_the_page_has_every_metric_with_its_labels(self) -> None:
+        page = self.pages['admin/agent.rst']
+        explained = {
+            name: tuple(re.findall(r'``(\w+)``', labels))
+            for name, labels in re.findall(
+                r'^   \* - ``(nova_vgpu_\w+)``\n     -(.*)$',
+                page,
+                re.MULTILINE,
+            )
+        }
+        self.assertEqual(
+            {metric.name: metric.labels for metric in metrics.METRICS},
+            explained,
+        )
+
+    def test_nothing_else_on_the_page_is_called_one(self) -> None:
+        named = set(
+            re.findall(r'nova_vgpu_\w+', self.pages['admin/agent.rst'])
+        )
+        self.assertEqual({metric.name for metric in metrics.METRICS}, named)
+
+    def test_the_states_of_gpus_are_explained(self) -> None:
+        samples = metrics.list_samples(
+            values.Survey(values.Plan(), values.Host(), values.Holdings()),
+            metrics.Tally(),
+        )
+        states = {s.labels[0] for s in samples if s.name == 'nova_vgpu_gpus'}
+        for word in (*states, *metrics.OUTCOMES):
+            self.assertIn(f'``{word}``', self.pages['admin/agent.rst'])
 
 
 class TestCommandLines(DocumentationTestCase):

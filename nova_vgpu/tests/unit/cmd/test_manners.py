@@ -231,6 +231,7 @@ class TestHelp(test_commands.CommandTestCase):
             ('device', 'enable'),
             ('device', 'disable'),
             ('demo',),
+            ('agent',),
         ):
             words = command[:2]
             if command[0] in ('check', 'plan'):

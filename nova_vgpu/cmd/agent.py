@@ -1,0 +1,178 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu agent``."""
+
+import argparse
+from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
+import os
+import signal
+import typing
+
+from nova_vgpu import application
+from nova_vgpu.cmd import base
+from nova_vgpu.cmd import changes
+from nova_vgpu.decisions import metrics
+from nova_vgpu.host import notify
+from nova_vgpu.host import udev
+from nova_vgpu.lifecycle import agent
+from nova_vgpu.lifecycle import runs
+from nova_vgpu.lifecycle import surroundings
+from nova_vgpu.lifecycle import waiting
+
+_ADDRESS = ('127.0.0.1', 10041)
+_INTERVAL = 30.0
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+class Agent(base.Command):
+    """Keep an eye on this host, and say where it leaves its declared state.
+
+    The host and the configuration are read again and again, and at once when
+    udev tells of a change. A line on standard error says what is not as
+    declared when that begins, and when it ends. With --enforce it is put
+    right, by what "nova-vgpu apply" does: what a server has is never touched.
+    Metrics for Prometheus are served on the loopback interface.
+
+    It runs until it gets SIGTERM or SIGINT; it ends the step that it is at,
+    and then itself. Exit code: 0 it was told to stop, 2 it could not start.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--interval',
+            metavar='SECONDS',
+            type=changes.parse_seconds,
+            default=_INTERVAL,
+            help='How long to wait from one look to the next. Default: 30.',
+        )
+        parser.add_argument(
+            '--enforce',
+            action='store_true',
+            help='Repair what is declared and what nobody has. Without it, '
+            'nothing is changed.',
+        )
+        serving = parser.add_mutually_exclusive_group()
+        serving.add_argument(
+            '--metrics-address',
+            metavar='HOST:PORT',
+            type=_parse_address,
+            default=_ADDRESS,
+            help='Where to serve metrics; port 0 is any that is free. There '
+            'is no login: only loopback is for nobody else. Default: '
+            f'{_ADDRESS[0]}:{_ADDRESS[1]}.',
+        )
+        serving.add_argument(
+            '--no-metrics',
+            action='store_true',
+            help='Serve no metrics.',
+        )
+        changes.add_machine_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        notifier = notify.Notifier(os.environ)
+        settings = agent.Settings(parsed_args.interval, parsed_args.enforce)
+        with (
+            self._serve_metrics(parsed_args) as show,
+            waiting.Waiter(notifier, self._listen()) as waiter,
+            _on_signals(waiter.stop),
+        ):
+            agent.Agent(
+                lambda: self._prepare(parsed_args),
+                settings,
+                waiter,
+                notifier,
+                self.say,
+                show,
+            ).run()
+
+    def _prepare(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[surroundings.Surroundings, runs.Wish]:
+        program: typing.Any = self.app
+        around: surroundings.Surroundings = program.make_surroundings(
+            parsed_args.timeout,
+            parsed_args.sriov_manage,
+            may_change=parsed_args.enforce,
+        )
+        declaration, problems = application.load_declaration(
+            self.options.config_file, self.options.config_dir
+        )
+        return around, runs.Wish(declaration, problems)
+
+    def _listen(self) -> udev.Events | None:
+        try:
+            events = udev.listen()
+        except OSError as error:
+            self.say(f'warning: udev cannot be listened to: {error.strerror}')
+            return None
+        if events is None:
+            self.say(
+                'udev: not listened to, pyudev is not installed (pip install '
+                "'nova-vgpu[agent]'). Changes are seen after the interval."
+            )
+        return events
+
+    @contextlib.contextmanager
+    def _serve_metrics(
+        self, parsed_args: argparse.Namespace
+    ) -> Iterator[agent.Show]:
+        if parsed_args.no_metrics:
+            yield _show_nobody
+            return
+        try:
+            from nova_vgpu.lifecycle import exporter
+        except ImportError:
+            self.say(
+                'metrics: not served, prometheus_client is not installed (pip '
+                "install 'nova-vgpu[agent]')."
+            )
+            yield _show_nobody
+            return
+        shown = exporter.Exporter()
+        host, port = parsed_args.metrics_address
+        with exporter.serve(shown, host, port) as port:
+            where = f'[{host}]' if ':' in host else host
+            self.say(f'metrics: http://{where}:{port}/metrics')
+            yield shown.show
+
+
+def _show_nobody(_samples: typing.Iterable[metrics.Sample]) -> None:
+    pass
+
+
+@contextlib.contextmanager
+def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Let signals do no more than tell the agent to stop."""
+    before = {
+        number: signal.signal(number, lambda _number, _frame: stop())
+        for number in _SIGNALS
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _parse_address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(':')
+    host = host.removeprefix('[').removesuffix(']')
+    if not host or not port.isascii() or not port.isdigit():
+        raise argparse.ArgumentTypeError(f'{text!r} is not HOST:PORT')
+    if int(port) > 65535:
+        raise argparse.ArgumentTypeError(f'{port} is no port')
+    return host, int(port)

@@ -1,0 +1,215 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The agent: looks at the host again and again.
+
+::
+
+    configuration -> look -> what is new? -> say it -> metrics -> wait
+                       |                                 ^
+                       +-> repair, if it is told to -----+
+
+A round that fails is said once, and the next one comes as usual. A repair is
+an apply: it does what is declared, and leaves alone what a guest has.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+import dataclasses
+import time
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.decisions import drift
+from nova_vgpu.decisions import metrics
+from nova_vgpu.host import locks
+from nova_vgpu.host import notify
+from nova_vgpu.lifecycle import runs
+from nova_vgpu.lifecycle import surroundings
+from nova_vgpu.lifecycle import survey as surveys
+from nova_vgpu.lifecycle import waiting
+
+Prepare = Callable[[], tuple[surroundings.Surroundings, runs.Wish]]
+Show = Callable[[Iterable[metrics.Sample]], None]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """How often to look, in seconds, and whether to repair."""
+
+    interval: float = 30.0
+    enforce: bool = False
+
+
+class Agent:
+    """Keeps an eye on one host until it is told to stop.
+
+    :param prepare: reads the configuration anew for every round.
+    :param say: takes a line for the log.
+    :param show: takes the samples for monitoring.
+    """
+
+    def __init__(
+        self,
+        prepare: Prepare,
+        settings: Settings,
+        waiter: waiting.Waiter,
+        notifier: notify.Notifier,
+        say: Callable[[str], None],
+        show: Show,
+    ) -> None:
+        self._prepare = prepare
+        self._settings = settings
+        self._waiter = waiter
+        self._notifier = notifier
+        self._say = say
+        self._show = show
+        self._is_ready = False
+        self._survey: values.Survey | None = None
+        self._wish: runs.Wish | None = None
+        self._patience = drift.Patience()
+        self._tally = metrics.Tally()
+        # What was said of each, so that it is not said again.
+        self._findings: tuple[str, ...] = ()
+        self._failure: tuple[str, ...] = ()
+        self._undone: tuple[str, ...] = ()
+
+    def run(self) -> None:
+        """Go round and round, until the waiter is told to stop."""
+        try:
+            while True:
+                self._go_round()
+                self._waiter.wait(self._settings.interval)
+        except waiting.Stopped:
+            self._notifier.stopping()
+            self._say('stopped')
+
+    def _go_round(self) -> None:
+        failure: tuple[str, ...] = ()
+        try:
+            around, wish = self._look()
+            if self._is_repair_due(around.now()):
+                self._repair(around, wish)
+        except exception.NovaVGPUError as error:
+            failure = (' '.join(f'failed: {error}'.split()),)
+        self._tell(self._failure, failure)
+        self._failure = failure
+        self._tally = dataclasses.replace(
+            self._tally,
+            rounds=self._tally.rounds + 1,
+            failures=self._tally.failures + len(failure),
+            is_failing=bool(failure),
+        )
+        self._publish(failure)
+
+    def _look(self) -> tuple[surroundings.Surroundings, runs.Wish]:
+        self._survey = None  # what is not known is not shown
+        around, wish = self._prepare()
+        seen = surveys.look(around, wish, self.warn)
+        self._survey = seen
+        self._tally = dataclasses.replace(self._tally, last_round=time.time())
+        findings = drift.list_findings(seen)
+        self._tell(self._findings, findings)
+        self._findings = findings
+        if wish != self._wish or not seen.steps:
+            self._patience = drift.Patience()
+        if not seen.steps:
+            self._tell(self._undone, ())
+            self._undone = ()
+        self._wish = wish
+        return around, wish
+
+    def _is_repair_due(self, now: float) -> bool:
+        return (
+            self._settings.enforce
+            and self._survey is not None
+            and bool(self._survey.steps)
+            and now >= self._patience.not_before
+        )
+
+    def _repair(
+        self, around: surroundings.Surroundings, wish: runs.Wish
+    ) -> None:
+        # A repair can take minutes; systemd need not wait for the first one.
+        self._publish(self._failure)
+        _require_idle(around)
+
+        def sleep(seconds: float) -> None:
+            self._waiter.require_going_on()
+            around.sleep(seconds)
+
+        is_better = False
+        try:
+            outcome = runs.apply(
+                dataclasses.replace(around, sleep=sleep), wish, self
+            )
+            undone = tuple(f'failed: {f}' for f in outcome.failures)
+            self._tell(self._undone, undone)
+            self._undone = undone
+            self._look()
+            is_better = self._survey is not None and not self._survey.steps
+        finally:
+            self._patience = self._patience.after(
+                not is_better, around.now(), self._settings.interval
+            )
+
+    def _tell(self, before: tuple[str, ...], after: tuple[str, ...]) -> None:
+        for line in drift.list_news(before, after):
+            self._say(line)
+
+    def _publish(self, failure: tuple[str, ...]) -> None:
+        """Tell systemd and monitoring how things are."""
+        self._show(metrics.list_samples(self._survey, self._tally))
+        status = ', '.join(failure)
+        if not status and self._survey is not None:
+            status = drift.summarise(self._survey)
+        if self._is_ready:
+            self._notifier.status(status)
+        else:
+            self._notifier.ready(status)
+            self._is_ready = True
+
+    # -- what runs.Reporter asks for ----------------------------------------
+
+    def warn(self, text: str) -> None:
+        self._say(f'warning: {text}')
+
+    def begin(self, step: values.Step) -> None:
+        """Before a step is taken: the last place where none need be.
+
+        The journal has it as begun by now, and the next apply goes on there.
+        """
+        self._waiter.require_going_on()
+
+    def finish(self, step: values.Step, event: str) -> None:
+        counts = dict(self._tally.steps)
+        counts[event] = counts.get(event, 0) + 1
+        self._tally = dataclasses.replace(
+            self._tally, steps=tuple(counts.items())
+        )
+        if event == 'done':
+            self._say(f'done: GPU {step.gpu}: {step}')
+
+
+def _require_idle(around: surroundings.Surroundings) -> None:
+    """Refuse to stand in line behind another command.
+
+    :raises Busy: if one is at work.
+    """
+    try:
+        with locks.hold_apply(around.state.path, 0.0, lambda _text: None):
+            pass
+    except exception.Busy as error:
+        raise exception.Busy(
+            'Another command is at work on this host. Nothing is repaired '
+            'until it ends.'
+        ) from error

@@ -1,0 +1,119 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu agent`` as an operator starts it."""
+
+import os
+import signal
+import sys
+import typing
+from unittest import mock
+
+import fixtures
+
+from nova_vgpu.cmd import agent
+from nova_vgpu.lifecycle import waiting
+from nova_vgpu.tests.unit.cmd import test_commands
+
+
+def _be_told_to_stop(waiter: waiting.Waiter, _seconds: float) -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+    waiter.require_going_on()
+
+
+class TestAgent(test_commands.CommandTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.options: tuple[str, ...] = (
+            *('agent', '--state-dir', str(self.directory / 'state')),
+            *('--libvirt', 'nonsense:///system'),
+        )
+        # What happens to the devices of this machine is not to be heard of.
+        self.without('pyudev')
+        # As soon as the first round is over.
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_vgpu.lifecycle.waiting.Waiter.wait', _be_told_to_stop
+            )
+        )
+
+    def without(self, *modules: str) -> None:
+        """An installation that lacks these, whoever had them before."""
+        blocked: dict[str, typing.Any] = dict.fromkeys(modules)
+        if 'prometheus_client' in modules:
+            blocked['nova_vgpu.lifecycle.exporter'] = None
+        patch = mock.patch.dict(sys.modules, blocked)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_it_goes_on_without_what_is_not_installed(self) -> None:
+        self.without('prometheus_client')
+        answer = self.run_on_host(*self.options)
+        self.assertEqual((0, ''), (answer.code, answer.stdout))
+        for word in ('prometheus_client', 'pyudev'):
+            (line,) = [s for s in answer.stderr.splitlines() if word in s]
+            self.assertIn("'nova-vgpu[agent]'", line)
+        self.assertEqual('stopped', answer.stderr.splitlines()[-1])
+
+    def test_libvirt_that_does_not_answer_does_not_end_it(self) -> None:
+        answer = self.run_on_host(*self.options, '--no-metrics')
+        self.assertEqual(0, answer.code)
+        self.assertIn('failed: libvirt does not answer', answer.stderr)
+        self.assertNotIn('metrics', answer.stderr)
+
+    def test_signals_are_as_they_were_afterwards(self) -> None:
+        before = signal.getsignal(signal.SIGTERM)
+        self.run_on_host(*self.options, '--no-metrics')
+        self.assertIs(before, signal.getsignal(signal.SIGTERM))
+
+    def test_it_may_change_libvirt_only_if_told_to(self) -> None:
+        for options, expected in (((), False), (('--enforce',), True)):
+            with mock.patch(
+                'nova_vgpu.lifecycle.surroundings.open_libvirt',
+                side_effect=waiting.Stopped,
+            ) as opened:
+                self.run_on_host(*self.options, '--no-metrics', *options)
+            self.assertEqual(
+                mock.call('nonsense:///system', expected), opened.call_args
+            )
+
+    def test_options_that_make_no_sense(self) -> None:
+        for options, word in (
+            (('--interval', '0'), '--interval'),
+            (('--interval', 'often'), 'often'),
+            (('--metrics-address', '9999'), 'HOST:PORT'),
+            (('--metrics-address', 'host:port'), 'HOST:PORT'),
+            (('--metrics-address', '127.0.0.1:65536'), 'port'),
+            (
+                ('--no-metrics', '--metrics-address', '127.0.0.1:0'),
+                '--no-metrics',
+            ),
+        ):
+            answer = self.run_on_host(*self.options, *options)
+            self.assertEqual((2, ''), (answer.code, answer.stdout))
+            self.assertIn(word, answer.stderr)
+
+    def test_an_address_of_either_kind(self) -> None:
+        for text, expected in (
+            ('127.0.0.1:0', ('127.0.0.1', 0)),
+            ('[::1]:10041', ('::1', 10041)),
+            ('localhost:1', ('localhost', 1)),
+        ):
+            parser = agent.Agent(mock.Mock(), None).get_parser('agent')
+            options = parser.parse_args(['--metrics-address', text])
+            self.assertEqual(expected, options.metrics_address)
+
+    def test_only_this_host_sees_its_metrics_unless_told_so(self) -> None:
+        parser = agent.Agent(mock.Mock(), None).get_parser('agent')
+        self.assertEqual(
+            ('127.0.0.1', 10041), parser.parse_args([]).metrics_address
+        )
