@@ -37,6 +37,7 @@ from nova_vgpu.decisions import mapper
 from nova_vgpu.decisions import metrics
 from nova_vgpu.decisions import providers
 from nova_vgpu.decisions import readiness
+from nova_vgpu.host import files
 from nova_vgpu.knowledge import traits
 from nova_vgpu.knowledge import vendors
 from nova_vgpu.simulation import boards
@@ -349,6 +350,24 @@ class TestMetrics(DocumentationTestCase):
         states = {s.labels[0] for s in samples if s.name == 'nova_vgpu_gpus'}
         for word in (*states, *metrics.OUTCOMES):
             self.assertIn(f'``{word}``', self.pages['admin/agent.rst'])
+
+
+class TestBoot(DocumentationTestCase):
+    def test_the_page_has_every_file_that_is_written(self) -> None:
+        listed = re.findall(
+            r'^  \* ``(bus/\S+)``$', self.pages['admin/boot.rst'], re.MULTILINE
+        )
+        address = '0000:41:00.0'
+        tree = files.Files(str(self.directory))
+        for path in listed:
+            parts = path.replace('<address>', address).split('/')
+            # Not there, and not refused.
+            self.assertRaises(FileNotFoundError, tree.write, '0', *parts)
+        self.assertEqual(files._WRITABLE.pattern.count('|') + 1, len(listed))
+
+    def test_the_page_names_the_units(self) -> None:
+        for path in (ROOT / 'etc' / 'systemd').iterdir():
+            self.assertIn(path.name, self.pages['admin/boot.rst'])
 
 
 class TestCommandLines(DocumentationTestCase):

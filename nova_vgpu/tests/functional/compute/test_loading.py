@@ -20,6 +20,7 @@ import shutil
 import subprocess
 import sys
 import typing
+import zipfile
 
 import fixtures
 import nova.privsep
@@ -174,6 +175,12 @@ class WheelTest(testtools.TestCase):
         )
         self.assertEqual(0, done.returncode, done.stdout + done.stderr)
         return done.stdout
+
+    def test_the_units_of_systemd_are_in_it(self) -> None:
+        found = zipfile.ZipFile(self.wheel).namelist()
+        for name in ('nova-vgpu-agent.service', 'nova-vgpu-apply.service'):
+            path = f'.data/data/lib/systemd/system/{name}'
+            self.assertTrue(any(n.endswith(path) for n in found), name)
 
     def test_beside_nova_it_is_where_nova_looks(self) -> None:
         self.pip('install', '--target', self.site, self.wheel)
