@@ -33,7 +33,7 @@ class Apply(changes.Changer):
 
       nova-vgpu apply --dry-run
 
-    Exit code: 0 the declared state is reached, 1 but for vGPUs that servers
+    Exit code: 0 the declared state is reached, 3 but for vGPUs that servers
     have, 2 errors.
     """
 
@@ -68,7 +68,7 @@ class Restore(changes.Changer):
     """Take back what the last "nova-vgpu apply" did to this host.
 
     An apply that was cut off and the one that finished its work are one. What
-    a server has by now is not touched. Exit code: 0 done or nothing to do, 1
+    a server has by now is not touched. Exit code: 0 done or nothing to do, 3
     some things are left because servers have them, 2 errors.
     """
 

@@ -27,7 +27,7 @@ from nova_vgpu.lifecycle import lanes
 from nova_vgpu.lifecycle import runs
 from nova_vgpu.lifecycle import surroundings
 
-EXIT_REFUSED = 1
+EXIT_REFUSED = 3
 
 _TIMEOUT = 120.0
 _LONG = (values.SetVFs, values.AwaitTypes, values.RepairDriver)

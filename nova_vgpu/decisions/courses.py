@@ -189,14 +189,21 @@ class _Planner:
                 )
 
     def _list_wanted_functions(self) -> Iterator[tuple[str, str]]:
-        """Functions that are to be vGPUs, and of which type."""
+        """Functions that are to be vGPUs, and of which type.
+
+        One that a guest has without a note that it is a vGPU is one where all
+        of them are made ahead, for Nova's PCI passthrough.
+        """
         for guest in self._held.guests:
-            for vgpu in guest.vgpus:
-                if vgpu.name not in self._functions:
+            noted = {vgpu.name: vgpu.type_name for vgpu in guest.vgpus}
+            for address in sorted(guest.functions):
+                function = address.node_device_name
+                if function not in self._functions.keys() - {self._gpu.name}:
                     continue
-                yield vgpu.name, vgpu.type_name or self._declared_name
-        for address, wanted in self._held.kept.functions.items():
-            function = values.PciAddress.parse(address).node_device_name
+                if function in noted or self._ahead:
+                    yield function, noted.get(function) or self._declared_name
+        for text, wanted in self._held.kept.functions.items():
+            function = values.PciAddress.parse(text).node_device_name
             if (
                 function in self._functions
                 and function not in self._owners

@@ -21,6 +21,7 @@ tomorrow changes nothing. More than one answer is no answer.
 from collections.abc import Iterable
 from collections.abc import Mapping
 import dataclasses
+import functools
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
@@ -92,6 +93,7 @@ def _plain(text: str | None) -> str | None:
     return ' '.join(text.split()).casefold() if text else None
 
 
+@functools.lru_cache(maxsize=4096)
 def _parts(text: str | None) -> tuple[object, ...] | None:
     """What tells one type from another, whatever the brand in front."""
     name = capabilities.parse_type_name(text or '')

@@ -29,6 +29,9 @@ class Guest:
     mdevs: Mapping[str, str | None]
     functions: Mapping[str, str | None]
     running: bool = False
+    #: Whether its devices say that they are vGPUs, as this project's driver
+    #: has it; those of Nova's PCI passthrough do not.
+    notes: bool = True
 
     @property
     def devices(self) -> list[str]:
@@ -59,9 +62,9 @@ class Guest:
             ),
         ]
         for order, (kind, address, type_name) in enumerate(sources):
-            _add_hostdev(
-                devices, kind, address, guests.make_alias(order, type_name)
-            )
+            noted = guests.make_alias(order, type_name)
+            alias = noted if self.notes else f'hostdev{order}'
+            _add_hostdev(devices, kind, address, alias)
         return ElementTree.tostring(domain, encoding='unicode')
 
 

@@ -16,6 +16,7 @@
 from collections.abc import Iterator
 import contextlib
 import dataclasses
+import itertools
 import os
 import pathlib
 import tempfile
@@ -122,6 +123,13 @@ class LiveHost(fixtures.Fixture):
         self.path = pathlib.Path(directory.name)
         self.around = self.make_surroundings()
 
+    def number_uuids(self) -> None:
+        """Let UUIDs be the same in every run, one after the other."""
+        numbers = itertools.count(1)
+        self.around = self.make_surroundings(
+            new_uuid=lambda: str(uuid.UUID(int=next(numbers)))
+        )
+
     def make_surroundings(
         self, **others: typing.Any
     ) -> surroundings.Surroundings:
@@ -164,14 +172,16 @@ class LiveHost(fixtures.Fixture):
     def describe(self) -> dict[str, object]:
         """All that an apply can change, in short."""
         described: dict[str, object] = {}
-        host = self.read()
         for card in self.machine.kernel.get_gpus():
             described[f'{card.address} mixed'] = card.mixed
             described[f'{card.address} driver'] = card.bound_driver
-        for gpu in host.gpus:
-            described[f'{gpu} VFs'] = len(gpu.vfs)
-            for vgpu in gpu.all_vgpus:
-                described[vgpu.name] = self._name_of(vgpu)
+            described[f'{card.address} VFs'] = card.vfs
+            names = {t.id: t.name for t in card.board.types}
+            for created in card.pinned():
+                name = created.uuid
+                if name is None and created.vf is not None:
+                    name = card.vf_addresses[created.vf].node_device_name
+                described[str(name)] = names[created.type_id]
         for mdev in self.machine.libvirt.mdevs.devices.values():
             described[f'{mdev.uuid} defined'] = bool(mdev.isPersistent())
         return described
@@ -189,7 +199,7 @@ class LiveHost(fixtures.Fixture):
     def create_mdev(self, address: str, type_name: str) -> str:
         """Create an mdev on a function, as nova-compute does it."""
         parent = values.PciAddress.parse(address).node_device_name
-        made = str(uuid.uuid4())
+        made = self.around.new_uuid()
         type_id = self._find_type(address, type_name).id
         mdevs.set_state(
             self.machine.libvirt,
@@ -237,7 +247,7 @@ class Program(main.NovaVGPU):
         return self._host.complete(self._host.read())
 
     def make_surroundings(
-        self, timeout: float, sriov_manage: str
+        self, timeout: float, sriov_manage: str, may_change: bool = True
     ) -> surroundings.Surroundings:
         return self._host.make_surroundings(
             timeout=timeout, sriov_manage=sriov_manage

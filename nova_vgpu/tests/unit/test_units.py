@@ -132,7 +132,7 @@ class TestApply(UnitTestCase):
         service = self.apply['Service']
         self.assertEqual('oneshot', self.only(service, 'Type'))
         self.assertEqual('yes', self.only(service, 'RemainAfterExit'))
-        self.assertEqual('1', self.only(service, 'SuccessExitStatus'))
+        self.assertEqual('3', self.only(service, 'SuccessExitStatus'))
         self.assertEqual('15min', self.only(service, 'TimeoutStartSec'))
 
     def test_it_may_write_to_sysfs_and_load_modules(self) -> None:

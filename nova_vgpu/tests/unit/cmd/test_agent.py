@@ -20,6 +20,7 @@ from unittest import mock
 
 import fixtures
 
+from nova_vgpu import lifecycle
 from nova_vgpu.cmd import agent
 from nova_vgpu.lifecycle import waiting
 from nova_vgpu.tests.unit.cmd import test_commands
@@ -51,6 +52,9 @@ class TestAgent(test_commands.CommandTestCase):
         blocked: dict[str, typing.Any] = dict.fromkeys(modules)
         if 'prometheus_client' in modules:
             blocked['nova_vgpu.lifecycle.exporter'] = None
+            # An import that another test made left it here, too.
+            if (there := vars(lifecycle).pop('exporter', None)) is not None:
+                self.addCleanup(setattr, lifecycle, 'exporter', there)
         patch = mock.patch.dict(sys.modules, blocked)
         patch.start()
         self.addCleanup(patch.stop)

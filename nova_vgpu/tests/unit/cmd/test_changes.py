@@ -122,7 +122,7 @@ class TestApply(ChangeTestCase):
         self.machine.libvirt.start_guest('db')
         self.config.write_text(CONFIGURATION.replace('A10-12Q', 'A10-8Q'))
         answer = self.run_it('apply')
-        self.assertEqual(1, answer.code, answer.stderr)
+        self.assertEqual(3, answer.code, answer.stderr)
         for word in (uuid, server, 'db', 'A10-12Q', live.A10):
             self.assertIn(word, answer.stderr)
         self.assertIn(uuid, self.host.vgpus(live.A10))
@@ -325,7 +325,7 @@ class TestSriov(ChangeTestCase):
         self.run_it('apply')
         uuid = self.host.create_mdev('0000:41:00.4', 'NVIDIA A10-12Q')
         answer = self.run_it('sriov', 'disable', live.A10)
-        self.assertEqual(1, answer.code, answer.stderr)
+        self.assertEqual(3, answer.code, answer.stderr)
         self.assertIn(uuid, answer.stderr)
         self.assertEqual(4, self.host.describe()[f'{live.A10} VFs'])
 
@@ -338,7 +338,7 @@ class TestSriov(ChangeTestCase):
             '0', 'bus', 'pci', 'devices', VF, 'nvidia', 'current_vgpu_type'
         )
         answer = self.run_it('sriov', 'disable', live.L40S)
-        self.assertEqual(1, answer.code, answer.stderr)
+        self.assertEqual(3, answer.code, answer.stderr)
         self.assertIn(VF, answer.stderr)
 
     def test_disable_is_refused_while_a_server_has_one(self) -> None:
@@ -348,7 +348,7 @@ class TestSriov(ChangeTestCase):
             'ai', functions={VF: 'NVIDIA L40S-24Q'}
         )
         answer = self.run_it('sriov', 'disable', live.L40S)
-        self.assertEqual(1, answer.code, answer.stderr)
+        self.assertEqual(3, answer.code, answer.stderr)
         self.assertIn(server, answer.stderr)
         self.assertIn('ai, which is shut off', answer.stderr)
 
@@ -418,7 +418,7 @@ class TestDevice(ChangeTestCase):
             (uuid, libvirt.define_guest('web', mdevs={uuid: None})),
         ):
             answer = self.run_it('device', 'disable', name)
-            self.assertEqual(1, answer.code, answer.stderr)
+            self.assertEqual(3, answer.code, answer.stderr)
             self.assertIn(guest, answer.stderr)
         self.assertIn(uuid, self.host.vgpus(live.T4))
         self.assertEqual(1, len(self.host.vgpus(live.L40S)))

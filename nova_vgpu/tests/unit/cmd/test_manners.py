@@ -260,6 +260,7 @@ class TestHelp(test_commands.CommandTestCase):
             [
                 *('gpu list', 'type list', 'config generate', 'check'),
                 *('plan', 'doctor', 'apply', 'restore', 'sriov, device'),
+                'agent',
                 *('provider diff', 'provider sync', 'provider hand-back'),
             ],
             listed,

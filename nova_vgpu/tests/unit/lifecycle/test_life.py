@@ -282,3 +282,28 @@ class TestPlacesOfVirtualFunctions(testtools.TestCase):
         outcome = runs.apply(around, wish, live.Recorder())
         self.assertEqual([], outcome.failures)
         host.machine.libvirt.start_guest('ai')
+
+
+class TestPassthrough(testtools.TestCase):
+    """A host whose functions Nova gives out as PCI devices."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.useFixture(live.LiveHost(*live.bare_gpus()))
+        libvirt = self.host.machine.libvirt
+        self.host.apply(AHEAD)
+        libvirt.define_guest('ai', functions={'0000:c1:00.5': None})
+        libvirt.guests['ai'].notes = False
+        libvirt.start_guest('ai')
+
+    def test_a_server_starts_after_a_reboot(self) -> None:
+        self.host.machine.kernel.reboot()
+        self.assertEqual([], self.host.apply(AHEAD).failures)
+        self.host.machine.libvirt.start_guest('ai')
+        self.assertEqual(2, len(self.host.vgpus(live.L40S)))
+
+    def test_a_function_that_is_none_of_ours_is_left_alone(self) -> None:
+        """As it is given to a server, it may be for something else."""
+        self.host.machine.kernel.reboot()
+        self.host.apply(live.ALL_THREE)
+        self.assertEqual({}, self.host.vgpus(live.L40S))

@@ -20,7 +20,6 @@ default, so that it is quick.
 import errno
 import os
 import typing
-import uuid
 
 import hypothesis
 from hypothesis import stateful
@@ -70,6 +69,7 @@ class Life(stateful.RuleBasedStateMachine):
         super().__init__()
         self.host = live.LiveHost(*live.bare_gpus())
         self.host.setUp()
+        self.host.number_uuids()
         self.libvirt = self.host.machine.libvirt
         self.kernel = self.host.machine.kernel
         self.tools = self.host.machine.tools
@@ -77,6 +77,7 @@ class Life(stateful.RuleBasedStateMachine):
         #: The types of the vGPUs of each guest that is there.
         self.servers: dict[str, dict[str, str]] = {}
         self.unplugged: dict[str, simulation.GPU] = {}
+        self.booted = 0
 
     def teardown(self) -> None:
         self.host.cleanUp()
@@ -195,7 +196,8 @@ class Life(stateful.RuleBasedStateMachine):
             self.host.set_type(_address(function), wanted.name)
         else:
             name = self.host.create_mdev(_address(function), wanted.name)
-        server = f'server-{uuid.uuid4()}'
+        self.booted += 1
+        server = f'server-{self.booted:03}'
         if name.startswith('pci_'):
             self.libvirt.define_guest(
                 server, functions={_address(name): wanted.name}
