@@ -129,6 +129,7 @@ class Hardware:
     def find_mdev(self, uuid: str) -> host.GPU | None:
         """The GPU that an mdev is on."""
         with self.lock:
+            self.settle()
             for rendered in self._rendered.values():
                 if any(uuid == found for found, _ in rendered.list_mdevs()):
                     return rendered.gpu

@@ -327,7 +327,6 @@ class LibvirtHost(libvirt_connection.Connection):
             self._boots = snapshot['boots']
             self.guests = copy.deepcopy(snapshot['guests'])
             self.mdevs.load(snapshot['mdevs'])
-            self._shown = None
 
 
 def _refuse(message: str, code: int) -> Exception:

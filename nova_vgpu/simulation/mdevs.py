@@ -268,7 +268,10 @@ class Mdevs:
         with self.lock:
             for mdev in list(self.devices.values()):
                 wanted = parents is None or mdev.parent() in parents
-                if wanted and mdev.starts_itself and not mdev.active:
+                # The kernel knows: with its parent, it may have gone without
+                # libvirt having noticed.
+                there = self._kernel.find_mdev(mdev.uuid) is not None
+                if wanted and mdev.starts_itself and not there:
                     with contextlib.suppress(self._errors.kind):
                         self.start(mdev)
 

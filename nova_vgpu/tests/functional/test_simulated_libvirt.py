@@ -167,6 +167,7 @@ class TestMdevs(LibvirtTest):
         mdev.destroy()
         self.assertEqual([UUID], self.list_mdevs(INACTIVE))
         mdev.undefine()
+        self.assertEqual({}, self.libvirt.mdevs.devices)
         self.assertEqual([], self.list_mdevs())
 
     def test_an_active_one_is_made_persistent_and_transient(self) -> None:
@@ -189,10 +190,11 @@ class TestMdevs(LibvirtTest):
         self.assert_refused(invalid, active.undefine)
         self.assert_refused(invalid, active.setAutostart, 1)
         self.assert_refused(invalid, defined.destroy)
-        self.assert_refused('INTERNAL_ERROR', self.define_again)
-
-    def define_again(self) -> None:
-        self.define(uuid=OTHER)
+        again = write_xml(uuid=OTHER, parent='pci_0000_41_00_5')
+        create = self.libvirt.nodeDeviceCreateXML
+        self.assert_refused('INTERNAL_ERROR', create, again)
+        define = self.libvirt.nodeDeviceDefineXML
+        self.assert_refused('INTERNAL_ERROR', define, write_xml(uuid=OTHER))
 
     def test_what_the_kernel_refuses(self) -> None:
         self.create()
@@ -317,6 +319,14 @@ class TestReboot(LibvirtTest):
         self.libvirt.nodeDeviceLookupByName(name).setAutostart(0)
         self.kernel.reboot()
         self.assertEqual([], self.list_in_sysfs())
+
+    def test_one_on_another_gpu_is_left_alone(self) -> None:
+        self.prepare()
+        name = f'mdev_{OTHER.replace("-", "_")}_0000_84_00_0'
+        self.libvirt.nodeDeviceLookupByName(name).destroy()
+        self.write('0', *PCI, GPU, 'sriov_numvfs')
+        self.write('4', *PCI, GPU, 'sriov_numvfs')
+        self.assertEqual([UUID], self.list_in_sysfs())
 
     def test_with_another_driver_another_type_starts(self) -> None:
         self.prepare()

@@ -72,6 +72,8 @@ class TestSnapshot(testtools.TestCase):
         )
 
     def test_a_machine_is_put_back_whole(self) -> None:
+        self.machine.kernel.reboot()
+        self.machine.kernel.clock.sleep(10)
         set_up(self.machine)
         self.machine.kernel.clock.sleep(1)
         self.machine.libvirt.lag = 3.0

@@ -78,6 +78,11 @@ class TestSriovManage(ToolsTest):
         self.assertEqual(0, self.enable().code)
         self.assertEqual(32, len(self.read_gpu().vfs))
 
+    def test_the_mode_for_several_sizes_is_lost_on_the_way(self) -> None:
+        self.kernel.update(self.kernel.gpus[0].address, mixed=True)
+        self.enable()
+        self.assertFalse(self.kernel.gpus[0].mixed)
+
     def test_it_can_be_run_again(self) -> None:
         self.enable()
         self.put_vgpu()
