@@ -180,11 +180,15 @@ def find_lock_directory(
 ) -> str:
     """Where nova-compute has its locks, or the default if nothing tells.
 
+    A directory that is not there is nobody's: nova-compute makes it when it
+    starts.
+
     :raises ConfigFileError: if a file cannot be read at all.
     """
     from nova_vgpu.conf import sources
 
-    return sources.load_lock_path(config_files, config_dirs) or default
+    path = sources.load_lock_path(config_files, config_dirs)
+    return path if path and files.is_directory(path) else default
 
 
 def connect_to_placement(

@@ -34,7 +34,7 @@ class Apply(changes.Changer):
       nova-vgpu apply --dry-run
 
     Exit code: 0 the declared state is reached, 3 but for vGPUs that servers
-    have, 2 errors.
+    have, 2 errors; of --dry-run, what is known of that beforehand.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -50,18 +50,23 @@ class Apply(changes.Changer):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         around = self.look_around(parsed_args)
         wish = self.read_wish(around, parsed_args.gpu)
+        for problem in wish.problems:
+            if problem.severity is values.Severity.WARNING:
+                self.warn(str(problem))
         if not parsed_args.dry_run:
             return self.rows_of(runs.apply(around, wish, self))
-        courses = runs.plan(around, wish, self)
-        for course in courses:
-            for refusal in course.refusals:
-                self.say(f'refused: {refusal}')
-        steps = [step for course in courses for step in course.steps]
-        if not steps:
-            self.say('Nothing to do.')
-        elif any(isinstance(step, values.AwaitTypes) for step in steps):
+        self._is_dry_run = True
+        draft = runs.plan(around, wish, self)
+        if any(isinstance(step, values.AwaitTypes) for step in draft.steps):
             self.say('Further steps can follow once the types are there.')
-        return changes.make_rows((step, 'planned') for step in steps)
+        _, rows = found = self.rows_of(draft.outcome, draft.steps)
+        if not rows:
+            self.say('Nothing to do.')
+        return found
+
+    @property
+    def is_told(self) -> bool:
+        return super().is_told and not self._is_dry_run
 
 
 class Restore(changes.Changer):

@@ -45,6 +45,8 @@ class Command(command.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
+        # The lines of the description as they are: some are commands.
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
         if parser.get_default('max_width') == 0:
             # Of the terminal, or COLUMNS, or 80 if there is neither.
             width = shutil.get_terminal_size().columns

@@ -39,6 +39,7 @@ class Changer(base.Lister):
     table_columns: tuple[str, ...] = ('GPU', 'Step', 'Outcome')
 
     _outcome: lanes.Outcome | None = None
+    _is_dry_run = False
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -95,21 +96,32 @@ class Changer(base.Lister):
             self.say(f'refused: {refusal}')
         for failure in outcome.failures:
             self.say(f'failed: {failure}')
-        self.say(_summary(outcome))
+        if not self._is_dry_run:
+            self.say(_summary(outcome))
         if outcome.failures or outcome.problems:
             return base.EXIT_ERRORS
         return EXIT_REFUSED if outcome.refusals else result
 
-    def rows_of(self, outcome: lanes.Outcome) -> base.Rows:
-        """What was done, and what was tried in vain."""
+    def rows_of(
+        self, outcome: lanes.Outcome, planned: Iterable[values.Step] = ()
+    ) -> base.Rows:
+        """What was done or is planned, and what came of everything else."""
         self._outcome = outcome
         failed = [failure.step for failure in outcome.failures]
-        return make_rows(
-            [
-                *((step, 'done') for step in outcome.done),
-                *((step, 'failed') for step in failed),
-            ]
-        )
+        rows: list[tuple[typing.Any, ...]] = [
+            (step.gpu, str(step), event, type(step).__name__)
+            for steps, event in (
+                (planned, 'planned'),
+                (outcome.done, 'done'),
+                (failed, 'failed'),
+            )
+            for step in steps
+        ]
+        rows += [(r.gpu, r.message, 'refused', '-') for r in outcome.refusals]
+        rows += [
+            (p.subject, p.message, 'error', '-') for p in outcome.problems
+        ]
+        return ('GPU', 'Step', 'Outcome', 'Kind'), rows
 
     # -- what lanes.Reporter asks for ----------------------------------------
 
@@ -144,15 +156,6 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def make_rows(steps: Iterable[tuple[values.Step, str]]) -> base.Rows:
-    """Steps as a table, with what became of each."""
-    rows: list[tuple[typing.Any, ...]] = [
-        (step.gpu, str(step), event, type(step).__name__)
-        for step, event in steps
-    ]
-    return ('GPU', 'Step', 'Outcome', 'Kind'), rows
-
-
 def _summary(outcome: lanes.Outcome) -> str:
     if not (outcome.done or outcome.refusals or outcome.failures):
         return 'Nothing to do.'
@@ -170,6 +173,6 @@ def parse_seconds(text: str) -> float:
         raise argparse.ArgumentTypeError(f'{text!r} is no number') from error
     if not 0 < seconds < 86400:
         raise argparse.ArgumentTypeError(
-            f'{text} is not between 0 and a day of seconds'
+            f'{text} is not more than 0, and less than a day of seconds'
         )
     return seconds

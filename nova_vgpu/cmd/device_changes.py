@@ -22,6 +22,7 @@ from nova_vgpu.cmd import changes
 from nova_vgpu.decisions import by_hand
 from nova_vgpu.decisions import mapper
 from nova_vgpu.decisions import resolution
+from nova_vgpu.decisions import steps
 from nova_vgpu.host import sysfs
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.lifecycle import runs
@@ -75,11 +76,12 @@ class _Device(changes.Changer):
         self, step: _Step, before: values.Host, now: values.Host
     ) -> tuple[typing.Any, ...]:
         was, types = _available(before, step.gpu), _available(now, step.gpu)
-        if was != types:
-            self.say(
-                f'GPU {step.gpu} took before: {_listed(was)}. It takes now: '
-                f'{_listed(types)}.'
-            )
+        gone = tuple(name for name in was if name not in types)
+        new = tuple(name for name in types if name not in was)
+        if gone:
+            self.say(f'GPU {step.gpu} takes no more of: {_listed(gone)}.')
+        if new:
+            self.say(f'GPU {step.gpu} takes again: {_listed(new)}.')
         device = step.function if isinstance(step, values.SetType) else ''
         names = resolution.list_type_names(now)
         for gpu in now.gpus:
@@ -128,6 +130,7 @@ class EnableDevice(_Device):
             )
             return by_hand.enable_device(
                 picture.host,
+                picture.held,
                 plan,
                 parsed_args.device,
                 parsed_args.type,
@@ -190,7 +193,4 @@ def _place(step: _Step) -> str:
     """The device that the vGPU is on, or is."""
     if isinstance(step, values.SetType):
         return step.function
-    prefix, *parts = step.parent.split('_')
-    if prefix == 'pci' and len(parts) == 4:
-        return '{}:{}:{}.{}'.format(*parts)
-    return step.parent
+    return steps.spell(step.parent)

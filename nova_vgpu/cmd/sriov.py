@@ -14,6 +14,7 @@
 """``nova-vgpu sriov``: the virtual functions of GPUs."""
 
 import argparse
+from collections.abc import Callable
 
 from nova_vgpu import values
 from nova_vgpu.cmd import base
@@ -36,20 +37,23 @@ class _Sriov(changes.Changer):
         )
         return parser
 
-    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        def decide(picture: surroundings.Picture) -> runs.ByHand:
+    def change(
+        self,
+        parsed_args: argparse.Namespace,
+        decide: Callable[[values.PhysicalGPU], values.Course],
+    ) -> base.Rows:
+        """Do to each GPU what was decided for it."""
+
+        def plan(picture: surroundings.Picture) -> runs.ByHand:
             gpus = dict.fromkeys(
                 gpu
                 for wanted in parsed_args.gpu
                 for gpu in base.select_gpus(picture.host, wanted)
             )
-            return runs.ByHand(tuple(self.decide(gpu) for gpu in gpus))
+            return runs.ByHand(tuple(map(decide, gpus)))
 
         around = self.look_around(parsed_args)
-        return self.rows_of(runs.carry_out(around, decide, self))
-
-    def decide(self, gpu: values.PhysicalGPU) -> values.Course:
-        raise NotImplementedError
+        return self.rows_of(runs.carry_out(around, plan, self))
 
 
 class EnableVFs(_Sriov):
@@ -64,8 +68,8 @@ class EnableVFs(_Sriov):
       nova-vgpu sriov enable 0000:41:00.0 0000:c1:00.0
     """
 
-    def decide(self, gpu: values.PhysicalGPU) -> values.Course:
-        return by_hand.enable_vfs(gpu)
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        return self.change(parsed_args, by_hand.enable_vfs)
 
 
 class DisableVFs(_Sriov):
@@ -77,5 +81,5 @@ class DisableVFs(_Sriov):
     nova.conf needs them.
     """
 
-    def decide(self, gpu: values.PhysicalGPU) -> values.Course:
-        return by_hand.disable_vfs(gpu)
+    def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        return self.change(parsed_args, by_hand.disable_vfs)

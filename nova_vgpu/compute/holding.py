@@ -191,7 +191,7 @@ class Holding(planning.Planning):
             functions = kept.read(directory).functions
         except (kept.Corrupt, exception.StateUnusable) as error:
             self._failures.say('Could not tell what is kept by hand', error)
-            return ()
+            return None  # so nothing is taken back
         self._failures.forget('Could not tell what is kept by hand')
         return frozenset(
             values.PciAddress.parse(address).node_device_name

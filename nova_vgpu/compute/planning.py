@@ -54,8 +54,8 @@ FUNCTION_PREFIX = 'vfio:'
 class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
     """What is declared, and what it means on this host."""
 
-    #: Where sysfs is; None to go by libvirt alone.
-    sysfs_root: str | None = sysfs.DEFAULT_ROOT
+    #: sysfs of the host; None to go by libvirt alone.
+    sysfs: files.Files | None = files.Files(sysfs.DEFAULT_ROOT)
     #: Nova's; None until the providers are first updated.
     provider_tree: typing.Any
 
@@ -92,9 +92,9 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         """
         host = libvirt_nodes.read_host(
             self._host.get_connection(),
-            files.Files(self.sysfs_root) if self.sysfs_root else None,
+            self.sysfs,
         )
-        if self.sysfs_root == sysfs.DEFAULT_ROOT:
+        if self.sysfs is not None and self.sysfs.root == sysfs.DEFAULT_ROOT:
             host = type_names.complete(host, type_names.DEFAULT_PATH)
         plan = mapper.make_plan(
             self._declaration, host, self._declaration_problems

@@ -20,9 +20,11 @@ now.
 
 from collections.abc import Callable
 from collections.abc import Iterator
+from collections.abc import Mapping
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.decisions import nearest
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import steps
@@ -44,15 +46,21 @@ def enable_vfs(gpu: values.PhysicalGPU) -> values.Course:
             f'GPU {gpu} is bound to {gpu.driver}, to be given to a server as '
             'a whole. Bind it to its own driver first.'
         )
-    steps: list[values.Step] = []
+    if 0 < len(gpu.vfs) < gpu.sriov.total:
+        raise exception.WrongUsage(
+            f'GPU {gpu} has {len(gpu.vfs)} of {gpu.sriov.total} VFs enabled. '
+            f'To have all of them: nova-vgpu sriov disable {gpu}, and then '
+            'enable them.'
+        )
+    course: list[values.Step] = []
     if gpu.driver in (None, readiness.STUB_DRIVER):
-        steps.append(values.RepairDriver(str(gpu)))
+        course.append(values.RepairDriver(str(gpu)))
     if not gpu.vfs:
-        steps.append(values.SetVFs(str(gpu), 0, gpu.sriov.total))
+        course.append(values.SetVFs(str(gpu), 0, gpu.sriov.total))
     made_by = capabilities.vendor_of(gpu)
     if not gpu.types and made_by is not None and made_by.type_prefixes:
-        steps.append(values.AwaitTypes(str(gpu)))
-    return values.Course(str(gpu), tuple(steps))
+        course.append(values.AwaitTypes(str(gpu)))
+    return values.Course(str(gpu), tuple(course))
 
 
 def disable_vfs(gpu: values.PhysicalGPU) -> values.Course:
@@ -65,6 +73,7 @@ def disable_vfs(gpu: values.PhysicalGPU) -> values.Course:
 
 def enable_device(
     host: values.Host,
+    held: values.Holdings,
     plan: values.Plan,
     device: str,
     wanted: str,
@@ -78,8 +87,19 @@ def enable_device(
     :raises NotAvailable: if it does not take the type now.
     """
     gpu, vf = _find(host, device)
+    _require_known(gpu, wanted, resolution.list_type_names(host))
     _require_declared(plan, gpu, wanted)
-    offers = dict(_list_free(gpu, vf))
+    places = {mdev.parent for mdev in held.mdevs} - {gpu.name}
+    taken = places.union(held.owners)
+    if vf is not None and vf.name in taken:
+        owner = held.owners.get(vf.name)
+        whose = f'server {owner.uuid} has it' if owner else 'an mdev is there'
+        raise exception.NotAvailable(f'{device} takes no vGPU: {whose}.')
+    offers = {
+        function: types
+        for function, types in _list_free(gpu, vf)
+        if function not in taken
+    }
     if not offers:
         raise exception.NotAvailable(
             f'{device} takes no vGPU: {_why_not(gpu, vf)}.'
@@ -119,6 +139,11 @@ def disable_device(
                 mdev.state,
                 values.MdevState.ABSENT,
             )
+    kept = _find_kept(held, device)
+    if kept is not None and not _is_vgpu(host, kept):
+        # It is to be one; that ends with this.
+        name = held.kept.functions[str(kept)]
+        return values.SetType(_gpu_of(host, kept), str(kept), name, '')
     found, vf = _find(host, device)
     if vf is None:
         there = ', '.join(vgpu.name for vgpu in found.all_vgpus) or 'none'
@@ -133,6 +158,36 @@ def disable_device(
         called = names.get(vgpu.type_id, vgpu.type_id)
         return values.SetType(str(found), str(vf.address), called, '')
     return None
+
+
+def _find_kept(held: values.Holdings, device: str) -> values.PciAddress | None:
+    """The function that was enabled by hand, if that is what is meant."""
+    try:
+        address = values.PciAddress.parse(device)
+    except values.MalformedAddress:
+        return None
+    return address if str(address) in held.kept.functions else None
+
+
+def _is_vgpu(host: values.Host, address: values.PciAddress) -> bool:
+    return any(
+        vgpu.name == address.node_device_name
+        for gpu in host.gpus
+        for vgpu in gpu.all_vgpus
+    )
+
+
+def _gpu_of(host: values.Host, address: values.PciAddress) -> str:
+    """The GPU of a function that may not be there now."""
+    for gpu in host.gpus:
+        if gpu.address is None:
+            continue
+        every = {vf.address for vf in gpu.vfs}
+        if gpu.sriov is not None:
+            every.update(gpu.sriov.addresses(gpu.address))
+        if address in every:
+            return str(gpu)
+    return str(address)
 
 
 def list_available(gpu: values.PhysicalGPU) -> tuple[str, ...]:
@@ -170,6 +225,26 @@ def _find(
     )
 
 
+def _require_known(
+    gpu: values.PhysicalGPU, wanted: str, names: Mapping[str, str]
+) -> None:
+    """A slip of the pen is told before anything else."""
+    types = resolution.list_types(gpu, names)
+    if not types or resolution.find_matches(wanted, types):
+        return
+    meant = capabilities.parse_type_name(wanted)
+    if meant is not None and meant.model == capabilities.model_of(gpu):
+        return  # of the right model; it may be hidden at the moment
+    near = nearest.find_nearest(
+        wanted, [capabilities.short_name(t) for t in types]
+    )
+    hint = f' Did you mean {near}?' if near else ''
+    raise exception.NotAvailable(
+        f'GPU {gpu} has no type {wanted}.{hint} "nova-vgpu type list" shows '
+        'them.'
+    )
+
+
 def _require_declared(
     plan: values.Plan, gpu: values.PhysicalGPU, wanted: str
 ) -> None:
@@ -180,10 +255,15 @@ def _require_declared(
         if not resolution.find_matches(wanted, [assigned.type]):
             raise exception.NotAvailable(
                 f'GPU {gpu} serves {steps.label(assigned.type)} by '
-                f'nova.conf, not {wanted}. Change '
-                f'{assigned.declared.option("device_addresses")}, or name '
-                'that type.'
+                f'nova.conf, not {wanted}: {_why(assigned)}. Change that, or '
+                'name that type.'
             )
+
+
+def _why(assigned: values.Assignment) -> str:
+    if assigned.reason is values.Reason.LISTED:
+        return f'it is in {assigned.declared.option("device_addresses")}'
+    return 'it is not listed, and that is the first of the enabled types'
 
 
 def _list_free(

@@ -29,6 +29,7 @@ from collections.abc import Mapping
 
 from nova_vgpu import values
 from nova_vgpu.decisions import readiness
+from nova_vgpu.decisions import recall
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import steps
 from nova_vgpu.knowledge import capabilities
@@ -85,6 +86,11 @@ class _Planner:
 
     def plan(self) -> values.Course:
         refusals: list[values.Refusal] = []
+        owner = self._owners.get(self._gpu.name)
+        if owner is not None and self._gpu.address is not None:
+            what = 'the GPU as a whole'
+            refused = steps.refuse(self._name, what, owner)
+            return values.Course(self._name, (), (refused,))
         removals = list(self._remove_others(refusals))
         creations = list(self._create_held())
         creations += self._create_ahead(creations)
@@ -109,7 +115,7 @@ class _Planner:
 
     def _remove_others(
         self, refusals: list[values.Refusal]
-    ) -> Iterator[values.Step]:
+    ) -> Iterator[values.SetType | values.SetMdev]:
         """vGPUs of another type than the GPU is to serve."""
         if self._assigned.type is None and not _may_be_hidden(self._assigned):
             return  # what it is to serve is not known
@@ -129,7 +135,7 @@ class _Planner:
                 refusals.append(
                     steps.refuse(
                         self._name,
-                        f'vGPU {vgpu.name} of {called}',
+                        f'vGPU {steps.spell(vgpu.name)} of {called}',
                         owner,
                         f', and the GPU is to serve {self._declared_name}',
                     )
@@ -146,10 +152,10 @@ class _Planner:
                     self._state_of(vgpu.uuid),
                     _ABSENT,
                 )
-        for mdev in self._held.mdevs:
-            if not self._is_lost(mdev) or mdev.uuid in self._owners:
+        for mdev in recall.list_lost(self._gpu, self._functions, self._held):
+            if mdev.uuid in self._owners or not mdev.state.is_defined:
                 continue
-            vgpu_type = self._type_of(mdev)
+            vgpu_type = recall.type_of(mdev, self._held, self._names)
             if not self._is_declared(vgpu_type):
                 yield values.SetMdev(
                     self._name,
@@ -165,10 +171,8 @@ class _Planner:
 
         A reboot of the host takes them away.
         """
-        for mdev in self._held.mdevs:
-            if not self._is_lost(mdev):
-                continue
-            vgpu_type = self._type_of(mdev)
+        for mdev in recall.list_lost(self._gpu, self._functions, self._held):
+            vgpu_type = recall.type_of(mdev, self._held, self._names)
             if mdev.uuid in self._owners or self._is_declared(vgpu_type):
                 yield values.SetMdev(
                     self._name,
@@ -253,12 +257,13 @@ class _Planner:
     def _mix_sizes(
         self,
         creations: list[values.SetType | values.SetMdev],
-        removals: list[values.Step],
+        removals: list[values.SetType | values.SetMdev],
     ) -> Iterator[values.Step]:
         """Whether what is to be there, and what is served, differ in size."""
         if self._gpu.address is None or not creations:
             return
-        if len(self._gpu.all_vgpus) > len(removals):
+        removed = {_vgpu_in(step) for step in removals}
+        if any(vgpu.name not in removed for vgpu in self._gpu.all_vgpus):
             return  # what stays leaves no choice
         wanted = {_type_in(step) for step in creations}
         wanted.add(self._declared_name)
@@ -277,24 +282,6 @@ class _Planner:
         matches = resolution.find_matches(name, self._gpu.types)
         found = matches[0] if matches else values.VGPUType(name, name)
         return capabilities.facts_of(self._gpu, found).framebuffer_mib
-
-    def _is_lost(self, mdev: values.Mdev) -> bool:
-        """Whether an mdev of this GPU is defined and not there."""
-        return (
-            mdev.parent in self._functions
-            and mdev.state is values.MdevState.DEFINED
-        )
-
-    def _type_of(self, mdev: values.Mdev) -> values.VGPUType:
-        """What a definition means: its id may mean another type by now."""
-        owner = self._owners.get(mdev.uuid)
-        noted = {v.name: v.type_name for v in owner.vgpus} if owner else {}
-        name = (
-            noted.get(mdev.uuid)
-            or self._held.kept.mdevs.get(mdev.uuid)
-            or self._names.get(mdev.type_id)
-        )
-        return values.VGPUType(mdev.type_id, name)
 
     def _is_declared(self, vgpu_type: values.VGPUType) -> bool:
         """Whether a type is the one that the GPU is to serve."""
@@ -353,6 +340,13 @@ def _function_in(
     if isinstance(step, values.SetMdev):
         return step.parent
     return next(n for n, a in functions.items() if a == step.function)
+
+
+def _vgpu_in(step: values.SetType | values.SetMdev) -> str:
+    """The name of the vGPU that a step is about."""
+    if isinstance(step, values.SetMdev):
+        return step.uuid
+    return values.PciAddress.parse(step.function).node_device_name
 
 
 def _type_in(step: values.SetType | values.SetMdev) -> str:

@@ -43,6 +43,12 @@ def label(vgpu_type: values.VGPUType) -> str:
     return vgpu_type.name or vgpu_type.id
 
 
+def spell(name: str) -> str:
+    """How a vGPU is named to an operator: its UUID, or its VF's address."""
+    address = values.PciAddress.parse_node_device_name(name)
+    return str(address or name)
+
+
 def refuse(
     gpu: str, what: str, owner: values.Guest, because: str = ''
 ) -> values.Refusal:

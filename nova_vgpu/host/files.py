@@ -135,6 +135,11 @@ class Files:
         return path
 
 
+def is_directory(path: str) -> bool:
+    """Whether there is such a directory, on this machine."""
+    return os.path.isdir(path)
+
+
 def _open(path: str, flags: int) -> int:
     """Open without blocking: a FIFO must not hang the reader."""
     return os.open(path, flags | os.O_NONBLOCK)

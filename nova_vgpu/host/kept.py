@@ -16,12 +16,17 @@
 ::
 
     {
-        'mdevs': {'<UUID>': '<name of its type>'},
+        'mdevs': {
+            '<UUID>': {'parent': '<its function>', 'type': '<its name>'}
+        },
         'functions': {'<address>': '<name of its type>'},
     }
 """
 
+import dataclasses
 import json
+import typing
+import uuid as uuidlib
 
 from nova_vgpu import exception
 from nova_vgpu import values
@@ -40,25 +45,22 @@ def read(directory: state.StateDirectory) -> values.Kept:
     :raises Corrupt: if the file is broken.
     :raises StateUnusable: if it cannot be read.
     """
-    text = directory.read(FILE)
+    try:
+        text = directory.read(FILE)
+    except exception.StateDamaged as error:
+        raise Corrupt(str(error)) from error
     if text is None:
         return values.Kept()
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise Corrupt(f'{directory.path}/{FILE}: {error}') from error
-    if not isinstance(found, dict) or not all(
-        _is_map_of_words(found.get(part)) for part in ('mdevs', 'functions')
-    ):
-        raise Corrupt(f'{directory.path}/{FILE} is not of the known form')
     try:
-        functions = {
-            str(values.PciAddress.parse(address)): name
-            for address, name in found['functions'].items()
-        }
-    except values.MalformedAddress as error:
-        raise Corrupt(f'{directory.path}/{FILE}: {error}') from error
-    return values.Kept(found['mdevs'], functions)
+        return _load(found)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise Corrupt(
+            f'{directory.path}/{FILE} is not of the known form'
+        ) from error
 
 
 def write(directory: state.StateDirectory, kept: values.Kept) -> None:
@@ -67,7 +69,13 @@ def write(directory: state.StateDirectory, kept: values.Kept) -> None:
     :raises StateUnusable: if it cannot be written.
     """
     text = json.dumps(
-        {'mdevs': dict(kept.mdevs), 'functions': dict(kept.functions)},
+        {
+            'mdevs': {
+                uuid: dataclasses.asdict(mdev)
+                for uuid, mdev in kept.mdevs.items()
+            },
+            'functions': dict(kept.functions),
+        },
         indent=1,
         sort_keys=True,
     )
@@ -75,7 +83,22 @@ def write(directory: state.StateDirectory, kept: values.Kept) -> None:
         directory.replace(FILE, f'{text}\n')
 
 
-def _is_map_of_words(found: object) -> bool:
-    return isinstance(found, dict) and all(
-        isinstance(word, str) for item in found.items() for word in item
+def _load(found: typing.Any) -> values.Kept:
+    return values.Kept(
+        {
+            str(uuidlib.UUID(uuid)): values.KeptMdev(
+                _word(mdev['parent']), _word(mdev['type'])
+            )
+            for uuid, mdev in found['mdevs'].items()
+        },
+        {
+            str(values.PciAddress.parse(address)): _word(name)
+            for address, name in found['functions'].items()
+        },
     )
+
+
+def _word(found: object) -> str:
+    if not isinstance(found, str):
+        raise TypeError(f'{found!r} is no word')
+    return found

@@ -36,6 +36,7 @@ import contextlib
 import fcntl
 import os
 import time
+import uuid
 
 from nova_vgpu import exception
 
@@ -59,6 +60,7 @@ def hold_apply(
     :raises Busy: if another one does not end.
     """
     path = os.path.join(directory, _APPLY)
+    _make(directory)
     with _open(path) as descriptor:
         if not _try(fcntl.flock, descriptor, fcntl.LOCK_EX):
             holder = os.pread(descriptor, 32, 0).decode('ascii', 'replace')
@@ -95,6 +97,16 @@ def hold_claims(directory: str, seconds: float, alone: bool) -> Iterator[None]:
         yield
 
 
+def _make(directory: str) -> None:
+    try:
+        os.makedirs(directory, mode=0o755, exist_ok=True)
+    except OSError as error:
+        raise exception.StateUnusable(
+            f'{directory} cannot be made: {(error.strerror or "").lower()}. '
+            'Is --state-dir right, and may this user write there?'
+        ) from error
+
+
 def _wait(
     lock: Lock, descriptor: int, how: int, path: str, seconds: float
 ) -> None:
@@ -120,16 +132,15 @@ def _try(lock: Lock, descriptor: int, how: int) -> bool:
 
 @contextlib.contextmanager
 def _open(path: str) -> Iterator[int]:
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        with contextlib.suppress(FileExistsError):
-            _create(path)
-        descriptor = os.open(path, flags)
+        descriptor = _open_or_create(path)
     except OSError as error:
+        cure = ''
+        if isinstance(error, PermissionError):
+            cure = ' Run it as root.'
         raise exception.StateUnusable(
-            f'The lock {path} cannot be had: {(error.strerror or "").lower()}.'
-            ' Run it as root.'
+            f'The lock {path} cannot be had: '
+            f'{(error.strerror or str(error)).lower()}.{cure}'
         ) from error
     try:
         yield descriptor
@@ -137,15 +148,27 @@ def _open(path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
+def _open_or_create(path: str) -> int:
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        return os.open(path, flags)
+    except FileNotFoundError:
+        with contextlib.suppress(FileExistsError):
+            _create(path)
+        return os.open(path, flags)
+
+
 def _create(path: str) -> None:
-    """Make the file as its directory's owner would, all at once."""
+    """Make the file as its directory's owner would, all at once.
+
+    Under a name of its own first: others may do the same at this moment.
+    """
     owner = os.stat(os.path.dirname(path))
-    new = f'{path}.{os.getpid()}'
-    with contextlib.suppress(FileNotFoundError):
-        os.unlink(new)  # of one that was killed here
+    new = f'{path}.{uuid.uuid4().hex}'
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     descriptor = os.open(new, flags, 0o644)
     try:
+        os.fchmod(descriptor, 0o644)
         if os.geteuid() == 0:
             os.fchown(descriptor, owner.st_uid, owner.st_gid)
         os.link(new, path)

@@ -89,7 +89,7 @@ def set_state(connection: Connection, wanted: values.Mdev) -> None:
         elif wanted.state is values.MdevState.TRANSIENT:
             _create(connection, wanted)
         else:
-            _start(_define(connection, wanted))
+            _define_and_start(connection, wanted)
     except libvirt.libvirtError as error:
         raise exception.StepFailed(
             f'libvirt refuses: {error}.',
@@ -129,9 +129,18 @@ def _create(connection: Connection, wanted: values.Mdev) -> None:
         connection.nodeDeviceCreateXML(_xml(wanted), 0)
 
 
-def _start(device: NodeDevice) -> None:
-    if not device.isActive():
+def _define_and_start(connection: Connection, wanted: values.Mdev) -> None:
+    """One that does not start is not left behind as a definition."""
+    known = {mdev.uuid for _, mdev in _list(connection)}
+    device = _define(connection, wanted)
+    if device.isActive():
+        return
+    try:
         device.create(0)
+    except libvirt.libvirtError:
+        if wanted.uuid not in known:
+            device.undefine()
+        raise
 
 
 def _remove(connection: Connection, uuid: str, keep_definition: bool) -> None:
@@ -147,34 +156,50 @@ def _remove(connection: Connection, uuid: str, keep_definition: bool) -> None:
 def _list(
     connection: Connection,
 ) -> Iterable[tuple[NodeDevice, values.Mdev]]:
-    flags = (
-        libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV
-        | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE
+    found = []
+    for device in _list_devices(connection):
+        try:
+            mdev = _parse(device)
+        except libvirt.libvirtError as error:
+            if error.get_error_code() != libvirt.VIR_ERR_NO_NODE_DEVICE:
+                raise
+        else:
+            if mdev is not None:
+                found.append((device, mdev))
+    return found
+
+
+def _list_devices(connection: Connection) -> Iterable[NodeDevice]:
+    """Also those that are only defined, where there are such."""
+    flags = libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV
+    every = (
+        libvirt.VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE
         | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE
     )
-    found = []
-    for device in connection.listAllDevices(flags):
-        name = device.name()
-        try:
-            vgpu = node_xml.parse_device(name, device.XMLDesc(0))
-        except node_xml.Malformed as error:
-            raise exception.HostUnreadable(
-                f'It cannot be told what {name} is: {error}'
-            ) from error
-        if isinstance(vgpu, values.VGPU) and vgpu.uuid is not None:
-            found.append(
-                (
-                    device,
-                    values.Mdev(
-                        vgpu.uuid,
-                        vgpu.function,
-                        vgpu.type_id,
-                        _state(device),
-                        bool(device.isPersistent() and device.autostart()),
-                    ),
-                )
-            )
-    return found
+    try:
+        return connection.listAllDevices(flags | every)
+    except libvirt.libvirtError as error:
+        # libvirt's test driver knows neither.
+        if error.get_error_code() != libvirt.VIR_ERR_INVALID_ARG:
+            raise
+    return connection.listAllDevices(flags)
+
+
+def _parse(device: NodeDevice) -> values.Mdev | None:
+    """The mdev; None if libvirt does not make clear what it is."""
+    try:
+        vgpu = node_xml.parse_device(device.name(), device.XMLDesc(0))
+    except node_xml.Malformed:
+        return None  # and nothing is done to it
+    if not isinstance(vgpu, values.VGPU) or vgpu.uuid is None:
+        return None
+    return values.Mdev(
+        vgpu.uuid,
+        vgpu.function,
+        vgpu.type_id,
+        _state(device),
+        bool(device.isPersistent() and device.autostart()),
+    )
 
 
 def _state(device: NodeDevice) -> values.MdevState:

@@ -36,6 +36,7 @@ DEFAULT_TOOL = '/usr/lib/nvidia/sriov-manage'
 STUB_DRIVER = 'pci-pf-stub'
 
 _PASSES = 'unbindLock'
+_NO_OVERRIDE = ('', '(null)')
 _SHOWN = 400
 
 
@@ -86,15 +87,15 @@ def repair_driver(tree: files.Files, gpu: values.PciAddress) -> None:
     reader = functions.FunctionReader(tree, [])
     try:
         driver = reader.read_driver(where)
-        if driver == STUB_DRIVER:
+        if driver in (None, STUB_DRIVER):
             # First, or the stub would take it again.
-            tree.write('\n', *where, 'driver_override')
+            _clear_override(tree, where)
+        if driver == STUB_DRIVER:
             tree.write(
                 f'{gpu}\n', 'bus', 'pci', 'drivers', STUB_DRIVER, 'unbind'
             )
             driver = None
         if driver is None:
-            tree.write('\n', *where, 'driver_override')
             tree.write(f'{gpu}\n', 'bus', 'pci', 'drivers_probe')
             driver = reader.read_driver(where)
     except OSError as error:
@@ -108,6 +109,19 @@ def repair_driver(tree: files.Files, gpu: values.PciAddress) -> None:
         )
 
 
+def _clear_override(tree: files.Files, where: functions.Path) -> None:
+    """Let the GPU's own driver have it again, if only the stub might."""
+    override = tree.read(*where, 'driver_override')
+    if override in _NO_OVERRIDE:
+        return
+    if override != STUB_DRIVER:
+        raise exception.StepFailed(
+            f'Its driver_override is {override}: it is set aside for that.',
+            'Take it out of the configuration, or clear the override.',
+        )
+    tree.write('\n', *where, 'driver_override')
+
+
 def failed_write(error: OSError) -> exception.StepFailed:
     """What to tell of a write to sysfs that was refused."""
     reason = (error.strerror or str(error)).lower()
@@ -116,7 +130,8 @@ def failed_write(error: OSError) -> exception.StepFailed:
         cure = 'sysfs is read-only here: is this a container?'
     elif error.errno in (errno.EACCES, errno.EPERM):
         cure = 'Run it as root.'
-    return exception.StepFailed(f'{error.filename}: {reason}.', cure)
+    where = f'{error.filename}: ' if error.filename else ''
+    return exception.StepFailed(f'{where}{reason}.', cure)
 
 
 def _require_success(path: str, finished: tools.Finished) -> None:

@@ -40,12 +40,16 @@ class StateDirectory:
         """The text of a file; None if it was never written.
 
         :raises StateUnusable: if it cannot be read.
+        :raises StateDamaged: if what it holds is no text.
         """
         try:
             return self._files.read(name)
         except files.Unreadable as error:
             if error.gone:
                 return None
+            if not isinstance(error.__cause__, OSError):
+                # Zeros, as a power cut leaves them, or too much of it.
+                raise exception.StateDamaged(f'{error}.') from error
             raise exception.StateUnusable(f'{error}. {_CURE}') from error
 
     def replace(self, name: str, text: str) -> None:
@@ -100,6 +104,8 @@ class StateDirectory:
         flags |= os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o644)
         try:
+            # nova-compute's user reads some of it, whatever our umask is.
+            os.fchmod(descriptor, 0o644)
             is_new = os.fstat(descriptor).st_size == 0
             data = text.encode()
             while data:
@@ -110,7 +116,9 @@ class StateDirectory:
         return is_new
 
     def _make_directory(self) -> None:
-        os.makedirs(self.path, mode=0o755, exist_ok=True)
+        if not os.path.isdir(self.path):
+            os.makedirs(self.path, exist_ok=True)
+            os.chmod(self.path, 0o755)  # noqa: S103 (nova-compute reads it)
 
     def _sync_directory(self) -> None:
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)

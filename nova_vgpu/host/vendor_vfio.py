@@ -55,5 +55,7 @@ def write_type(tree: files.Files, address: str, number: int) -> None:
         raise OSError(errno.EIO, str(error)) from error
     if found != str(number):
         raise OSError(
-            errno.EIO, f'the driver accepted {number} but shows {found}'
+            errno.EIO,
+            f'the driver accepted {number} but shows {found}',
+            tree.path(*where),
         )

@@ -20,6 +20,7 @@ that is done already is done.
 
 from collections.abc import Iterator
 import contextlib
+import dataclasses
 import typing
 
 from nova_vgpu import exception
@@ -50,6 +51,9 @@ class Executor:
         lock: int,
         warn: surroundings.Warn,
     ) -> None:
+        #: Whether steps are taken back: what was only to be there, then as
+        #: now, is in nobody's way.
+        self.is_undoing = False
         self._around = around
         self._connection = connection
         self._lock = lock
@@ -78,7 +82,7 @@ class Executor:
     def _attempt(self, step: values.Step) -> bool:
         match step:
             case values.RepairDriver():
-                sriov.repair_driver(self._around.tree, _address(step.gpu))
+                self._repair_driver(step)
             case values.SetVFs():
                 return self._set_vfs(step)
             case values.AwaitTypes():
@@ -97,6 +101,14 @@ class Executor:
         return self._host
 
     # -- virtual functions --------------------------------------------------
+
+    def _repair_driver(self, step: values.RepairDriver) -> None:
+        with self._alone():
+            owners = self._read_held().owners
+            for name in sorted(self._read_gpu(step.gpu).functions):
+                if name in owners and owners[name].running:
+                    raise _in_use(step.gpu, name, owners[name])
+            sriov.repair_driver(self._around.tree, _address(step.gpu))
 
     def _set_vfs(self, step: values.SetVFs) -> bool:
         gpu = self._read_gpu(step.gpu)
@@ -122,9 +134,10 @@ class Executor:
         held = self._read_held()
         owners, vfs = held.owners, gpu.functions - {gpu.name}
         vgpus = {vgpu.name for vgpu in gpu.all_vgpus}
-        vgpus.update(mdev.uuid for mdev in held.mdevs if mdev.parent in vfs)
-        addresses = {str(vf.address) for vf in gpu.vfs}
-        vgpus.update(addresses & held.kept.functions.keys())
+        if not self.is_undoing:
+            on_it = (m.uuid for m in held.mdevs if m.parent in vfs)
+            addresses = {str(vf.address) for vf in gpu.vfs}
+            vgpus.update(on_it, addresses & held.kept.functions.keys())
         for name in sorted(vgpus | vfs):
             if name in owners:
                 raise _in_use(str(gpu), name, owners[name])
@@ -133,7 +146,7 @@ class Executor:
                 values.Refusal(
                     str(gpu),
                     f'GPU {gpu}: its VFs are not disabled: it has vGPUs: '
-                    f'{", ".join(sorted(vgpus))}.',
+                    f'{", ".join(sorted(map(steps.spell, vgpus)))}.',
                     f'Remove them with {_BY_HAND} first.',
                 )
             )
@@ -181,7 +194,7 @@ class Executor:
             return
         with self._alone(), self._creating():
             owner = self._read_held().owners.get(address.node_device_name)
-            current, _ = self._read_function(address)
+            current = self._read_current(address)
             if current is None:
                 return
             if owner is not None:
@@ -197,6 +210,20 @@ class Executor:
                     )
                 )
             self._write_number(address, 0)
+
+    def _read_current(
+        self, address: values.PciAddress
+    ) -> values.VGPUType | None:
+        """The type of a VF; one that is not there has none."""
+        try:
+            self._around.tree.list(*functions.PCI, str(address))
+        except files.Unreadable as error:
+            if error.gone:
+                return None
+            raise exception.StepFailed(
+                f'{error}.', 'See the kernel log.'
+            ) from error
+        return self._read_function(address)[0]
 
     def _make_vgpu(
         self, step: values.SetType, address: values.PciAddress
@@ -221,7 +248,8 @@ class Executor:
     def _set_mdev(self, step: values.SetMdev) -> None:
         from nova_vgpu.host import mdevs
 
-        if step.after.is_started:
+        is_made = step.after.is_defined and not step.before.is_started
+        if is_made or step.after.is_started:
             with self._creating():
                 type_id = self._resolve(step).id
                 mdevs.set_state(
@@ -233,14 +261,20 @@ class Executor:
             held = self._read_held()
             if step.uuid in held.owners:
                 raise _in_use(step.gpu, step.uuid, held.owners[step.uuid])
-            for mdev in held.mdevs:
-                if mdev.uuid == step.uuid:
-                    mdevs.set_state(
-                        self._connection,
-                        values.Mdev(
-                            step.uuid, step.parent, mdev.type_id, step.after
-                        ),
-                    )
+            known = {mdev.uuid: mdev for mdev in held.mdevs}
+            if step.uuid in known:
+                mdev = dataclasses.replace(known[step.uuid], state=step.after)
+                mdevs.set_state(self._connection, mdev)
+            elif any(
+                vgpu.uuid == step.uuid
+                for gpu in self.look().gpus
+                for vgpu in gpu.all_vgpus
+            ):
+                raise exception.StepFailed(
+                    'libvirt does not show it.',
+                    'Let libvirt look again: restart libvirtd, or '
+                    'virtnodedevd.',
+                )
 
     def _resolve(self, step: values.SetMdev) -> values.VGPUType:
         """The type of an mdev, as its parent calls it now."""
@@ -301,7 +335,9 @@ class Executor:
 
 
 def _in_use(gpu: str, what: str, owner: values.Guest) -> exception.InUse:
-    return exception.InUse(steps.refuse(gpu, f'vGPU {what}', owner))
+    return exception.InUse(
+        steps.refuse(gpu, f'vGPU {steps.spell(what)}', owner)
+    )
 
 
 def _address(gpu: str) -> values.PciAddress:

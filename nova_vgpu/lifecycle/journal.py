@@ -67,6 +67,17 @@ class Log:
     lines: tuple[str, ...] = ()
 
     @property
+    def unfinished(self) -> frozenset[str]:
+        """The mdevs that a run which was cut off was about to start."""
+        return frozenset(
+            step.uuid
+            for step in self.steps
+            if self.is_open
+            and isinstance(step, values.SetMdev)
+            and step.after.is_started
+        )
+
+    @property
     def courses(self) -> tuple[values.Course, ...]:
         """The steps by GPU."""
         by_gpu: dict[str, list[values.Step]] = {}
@@ -88,7 +99,10 @@ class Journal:
         :raises Corrupt: if it cannot be understood.
         :raises StateUnusable: if it cannot be read.
         """
-        text = self._state.read(FILE)
+        try:
+            text = self._state.read(FILE)
+        except exception.StateDamaged as error:
+            raise Corrupt(str(error)) from error
         return parse(text or '', f'{self._state.path}/{FILE}')
 
     def set_aside(self) -> str:
@@ -149,9 +163,14 @@ def parse(text: str, path: str) -> Log:
                 f'{path} is broken in line {number}: {error}.'
             ) from error
     events = [event for event, _ in entries]
-    begun = [step for event, step in entries if event == 'begin']
+    begun: list[values.Step] = []
+    for event, step in entries:
+        if step is not None and event == 'begin':
+            begun.append(step)
+        elif step is not None and event == 'refused' and step in begun:
+            begun.remove(step)  # nothing was done
     return Log(
-        tuple(step for step in begun if step is not None),
+        tuple(begun),
         bool(events) and events[-1] not in ('end', 'restored'),
         'restored' in events,
         tuple(lines[: len(entries)]),
@@ -198,7 +217,9 @@ def load_step(found: typing.Any) -> values.Step:
         value = found[name]
         if kind_of_field is values.MdevState:
             value = values.MdevState(value)
-        elif type(value) is not kind_of_field:
+        elif type(value) is not kind_of_field or (
+            kind_of_field is int and value < 0
+        ):
             raise ValueError(f'{name} is {value!r}')
         loaded[name] = value
     step: values.Step = kind(**loaded)

@@ -19,6 +19,7 @@ the others.
 """
 
 import collections
+from collections.abc import Container
 from collections.abc import Iterable
 import dataclasses
 import typing
@@ -60,10 +61,16 @@ class _Lane:
     steps: collections.deque[values.Step]
     began: float | None = None
 
-    def go_on(self, event: str) -> None:
-        self.steps.popleft()
+    def go_on(self, event: str, stops_at: Container[str]) -> None:
+        step = self.steps.popleft()
         self.began = None
-        if event == 'failed':
+        # What servers have fits without it; the rest will fail by itself.
+        is_optional = isinstance(step, values.SetMixing)
+        # Without its driver or its functions, nothing goes on.
+        is_base = isinstance(step, values.RepairDriver | values.SetVFs)
+        if (event in stops_at and not is_optional) or (
+            event == 'refused' and is_base
+        ):
             self.steps.clear()
 
 
@@ -84,8 +91,13 @@ def perform(
     outcome: Outcome,
     reporter: Reporter,
     journal: journals.Journal | None = None,
+    stops_at: Container[str] = ('failed',),
 ) -> None:
-    """Take the steps of all GPUs, in turn."""
+    """Take the steps of all GPUs, in turn.
+
+    :param stops_at: what becomes of a step after which no further one of its
+        GPU is tried.
+    """
     executor.look()
     lanes = [_Lane(collections.deque(c.steps)) for c in found]
     while any(lane.steps for lane in lanes):
@@ -106,7 +118,7 @@ def perform(
             if journal is not None:
                 journal.finish(step, event)
             reporter.finish(step, event)
-            lane.go_on(event)
+            lane.go_on(event, stops_at)
         if is_stuck:
             around.sleep(_PAUSE)
 
@@ -119,6 +131,7 @@ def _take(
     began: float,
 ) -> str | None:
     """Try a step; None if it is not decided yet."""
+    is_done = False
     try:
         is_done = executor.attempt(step)
     except exception.StepFailed as error:
@@ -127,6 +140,12 @@ def _take(
     except exception.InUse as error:
         outcome.refusals.append(error.refusal)
         return 'refused'
+    except (exception.Busy, exception.HostUnreadable) as error:
+        # Others, or libvirt, in the midst of something.
+        if not isinstance(step, values.AwaitTypes):
+            failed = exception.StepFailed(str(error), 'Run it again.')
+            outcome.failures.append(Failure(step, failed))
+            return 'failed'
     if is_done:
         outcome.done.append(step)
         return 'done'

@@ -25,6 +25,7 @@ import contextlib
 import dataclasses
 import typing
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import courses
 from nova_vgpu.decisions import mapper
@@ -51,6 +52,32 @@ class Wish:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Draft:
+    """What an apply would do, and what keeps GPUs from serving before that."""
+
+    courses: tuple[values.Course, ...]
+    problems: tuple[values.Problem, ...]
+
+    @property
+    def steps(self) -> list[values.Step]:
+        return [step for course in self.courses for step in course.steps]
+
+    @property
+    def outcome(self) -> lanes.Outcome:
+        """What is known of it beforehand.
+
+        A GPU that is made ready may well serve then.
+        """
+        changed = {step.gpu for step in self.steps}
+        return lanes.Outcome(
+            refusals=[r for course in self.courses for r in course.refusals],
+            problems=tuple(
+                p for p in self.problems if p.subject not in changed
+            ),
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class ByHand:
     """What an operator asked for.
 
@@ -64,15 +91,18 @@ class ByHand:
 
 def plan(
     around: surroundings.Surroundings, wish: Wish, reporter: lanes.Reporter
-) -> tuple[values.Course, ...]:
+) -> Draft:
     """What an apply would do first; nothing is changed.
 
     :raises InvalidLibvirtGPUConfig: if the operator has to correct something.
     :raises HostUnreadable: if the host cannot be looked at.
     """
     with around.connect() as connection:
-        picture = surroundings.look(around, connection, reporter.warn)
-    return _plan(around, wish, picture)[1]
+        picture = surroundings.look(
+            around, connection, reporter.warn, may_put_aside=False
+        )
+    made, found = _plan(around, wish, picture)
+    return Draft(found, _problems_of(made, found, wish))
 
 
 def apply(
@@ -88,16 +118,25 @@ def apply(
     outcome = lanes.Outcome()
     with _alone(around, reporter) as (connection, executor):
         journal = _open_journal(around, reporter)
+        unfinished = journal.read().unfinished
+        late: list[values.Refusal] = []
         for _ in range(_MOST_ROUNDS):
-            picture = surroundings.look(around, connection, reporter.warn)
+            picture = surroundings.look(
+                around, connection, reporter.warn, unfinished
+            )
             made, found = _plan(around, wish, picture)
-            failed = {failure.step.gpu for failure in outcome.failures}
-            steps = [c for c in found if c.steps and c.gpu not in failed]
-            outcome.refusals = [r for c in found for r in c.refusals]
+            stopped = {failure.step.gpu for failure in outcome.failures}
+            stopped.update(refusal.gpu for refusal in late)
+            steps = [c for c in found if c.steps and c.gpu not in stopped]
+            outcome.refusals = [r for c in found for r in c.refusals] + late
             outcome.problems = _problems_of(made, found, wish)
             if not steps:
                 break
+            early = len(outcome.refusals)
             lanes.perform(around, steps, executor, outcome, reporter, journal)
+            late += outcome.refusals[early:]
+        else:
+            reporter.warn('There is more to do than was done: run it again.')
         journal.end()
         picture = surroundings.look(around, connection, reporter.warn)
         surroundings.remember(around, picture, picture.held.kept.functions)
@@ -117,10 +156,17 @@ def restore(
         log = journal.read()
         if log.is_restored or not log.steps:
             return None
-        executor.look()
+        executor.is_undoing = True
         back = [steps.undo(course) for course in log.courses]
-        lanes.perform(around, back, executor, outcome, reporter)
-        if not outcome.failures:
+        lanes.perform(
+            around,
+            back,
+            executor,
+            outcome,
+            reporter,
+            stops_at=('failed', 'refused'),
+        )
+        if not outcome.failures and not outcome.refusals:
             journal.mark_restored()
     return outcome
 
@@ -199,6 +245,8 @@ def _plan(
     made = dataclasses.replace(
         made, problems=(*made.problems, *_check_mig(around, made))
     )
+    if wish.gpu is not None:
+        _require_declared(made, wish.gpu)
     found = courses.plan_courses(
         made,
         picture.host,
@@ -206,7 +254,30 @@ def _plan(
         wish.declaration.creation,
         around.new_uuid,
     )
-    return made, tuple(c for c in found if wish.gpu in (None, c.gpu))
+    chosen = tuple(c for c in found if wish.gpu in (None, c.gpu))
+    return made, tuple(_without_needless_mixing(around, c) for c in chosen)
+
+
+def _require_declared(made: values.Plan, gpu: str) -> None:
+    for left in made.left_alone:
+        if str(left.gpu) == gpu:
+            raise exception.WrongUsage(
+                f'GPU {gpu} is left alone: {left.why}. "nova-vgpu plan" shows '
+                'what is declared.'
+            )
+
+
+def _without_needless_mixing(
+    around: surroundings.Surroundings, course: values.Course
+) -> values.Course:
+    """A GPU that holds vGPUs of different sizes already stays so."""
+    if not any(isinstance(s, values.SetMixing) for s in course.steps):
+        return course
+    address = values.PciAddress.parse(course.gpu)
+    if not around.read_modes([address]).of(address).heterogeneous:
+        return course
+    kept = [s for s in course.steps if not isinstance(s, values.SetMixing)]
+    return dataclasses.replace(course, steps=tuple(kept))
 
 
 def _check_mig(

@@ -80,19 +80,35 @@ class Picture:
     held: values.Holdings
 
 
-def look(around: Surroundings, connection: typing.Any, warn: Warn) -> Picture:
+def look(
+    around: Surroundings,
+    connection: typing.Any,
+    warn: Warn,
+    unfinished: frozenset[str] = frozenset(),
+    may_put_aside: bool = True,
+) -> Picture:
     """Read everything once.
+
+    :param unfinished: mdevs that a run was about to start when it was cut off.
+    :param may_put_aside: whether files of ours that make no sense may be
+        renamed.
 
     :raises HostUnreadable: if it cannot be read.
     """
     return Picture(
         around.complete(sysfs.read_host(around.tree)),
-        read_held(around, connection, warn),
+        dataclasses.replace(
+            read_held(around, connection, warn, may_put_aside),
+            unfinished=unfinished,
+        ),
     )
 
 
 def read_held(
-    around: Surroundings, connection: typing.Any, warn: Warn
+    around: Surroundings,
+    connection: typing.Any,
+    warn: Warn,
+    may_put_aside: bool = True,
 ) -> values.Holdings:
     """Who has what of the host, or is to have it again.
 
@@ -105,7 +121,7 @@ def read_held(
     return values.Holdings(
         guests.read_guests(connection),
         mdevs.list_mdevs(connection),
-        _read_kept(around, warn),
+        _read_kept(around, warn, may_put_aside),
     )
 
 
@@ -117,14 +133,15 @@ def remember(
     :param functions: those that are to be vGPUs after every reboot.
     """
     names = resolution.list_type_names(picture.host)
-    defined = {mdev.uuid for mdev in picture.held.mdevs}
+    wanted = {mdev.uuid for mdev in picture.held.mdevs}
+    wanted.update(picture.held.owners)
     known = {
-        uuid: name
-        for uuid, name in picture.held.kept.mdevs.items()
-        if uuid in defined
+        uuid: mdev
+        for uuid, mdev in picture.held.kept.mdevs.items()
+        if uuid in wanted
     }
     known.update(
-        (vgpu.uuid, names[vgpu.type_id])
+        (vgpu.uuid, values.KeptMdev(vgpu.function, names[vgpu.type_id]))
         for gpu in picture.host.gpus
         for vgpu in gpu.all_vgpus
         if vgpu.uuid is not None and vgpu.type_id in names
@@ -149,11 +166,16 @@ def open_libvirt(uri: str, may_change: bool = True) -> Iterator[typing.Any]:
         yield connection
 
 
-def _read_kept(around: Surroundings, warn: Warn) -> values.Kept:
+def _read_kept(
+    around: Surroundings, warn: Warn, may_put_aside: bool
+) -> values.Kept:
     """What is remembered; a file that makes no sense is put aside."""
     try:
         return kept.read(around.state)
     except kept.Corrupt as error:
+        if not may_put_aside:
+            warn(f'{error}. It is not used.')
+            return values.Kept()
         aside = around.state.set_aside(kept.FILE, '.corrupt')
         warn(f'{error}. It is {aside} now, and not used any more.')
         return values.Kept()

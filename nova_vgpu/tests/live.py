@@ -121,6 +121,7 @@ class LiveHost(fixtures.Fixture):
         directory = tempfile.TemporaryDirectory(dir=shm)
         self.addCleanup(directory.cleanup)
         self.path = pathlib.Path(directory.name)
+        (self.path / 'locks').mkdir()
         self.around = self.make_surroundings()
 
     def number_uuids(self) -> None:
@@ -149,9 +150,10 @@ class LiveHost(fixtures.Fixture):
     def complete(self, host: values.Host) -> values.Host:
         """The names that come with the driver, in a file of the vendor."""
         names = tuple(
-            (board_type.id, str(board_type.name))
+            (board_type.id, board_type.name)
             for card in self.machine.kernel.gpus
             for board_type in card.board.types
+            if board_type.name is not None
         )
         return dataclasses.replace(host, type_names=names)
 
@@ -196,14 +198,35 @@ class LiveHost(fixtures.Fixture):
         number = self._find_type(address, type_name).number
         vendor_vfio.write_type(self.machine.kernel.files, address, number)
 
-    def create_mdev(self, address: str, type_name: str) -> str:
+    def clear_type(self, address: str) -> None:
+        vendor_vfio.write_type(self.machine.kernel.files, address, 0)
+
+    def stop_mdev(self, uuid: str) -> None:
+        """Leave nothing of an mdev but its definition."""
+        self._find_mdev(uuid).destroy()
+
+    def undefine_mdev(self, uuid: str) -> None:
+        self._find_mdev(uuid).undefine()
+
+    def _find_mdev(self, uuid: str) -> typing.Any:
+        for mdev in self.machine.libvirt.mdevs.devices.values():
+            if mdev.uuid == uuid:
+                return mdev
+        raise KeyError(uuid)
+
+    def create_mdev(
+        self,
+        address: str,
+        type_name: str,
+        state: values.MdevState = values.MdevState.PERSISTENT,
+    ) -> str:
         """Create an mdev on a function, as nova-compute does it."""
         parent = values.PciAddress.parse(address).node_device_name
         made = self.around.new_uuid()
         type_id = self._find_type(address, type_name).id
         mdevs.set_state(
             self.machine.libvirt,
-            values.Mdev(made, parent, type_id, values.MdevState.PERSISTENT),
+            values.Mdev(made, parent, type_id, state),
         )
         return made
 

@@ -45,6 +45,7 @@ from nova_vgpu.values.held import SetInventories
 from nova_vgpu.values.held import SetTraits
 from nova_vgpu.values.holdings import Holdings
 from nova_vgpu.values.holdings import Kept
+from nova_vgpu.values.holdings import KeptMdev
 from nova_vgpu.values.holdings import Mdev
 from nova_vgpu.values.host import Host
 from nova_vgpu.values.host import ReadFault
@@ -120,6 +121,7 @@ __all__ = (
     'Host',
     'Inventory',
     'Kept',
+    'KeptMdev',
     'LeftAlone',
     'MalformedAddress',
     'Mdev',

@@ -32,26 +32,40 @@ class Mdev:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class KeptMdev:
+    """Where an mdev was, and the name of its type."""
+
+    parent: str
+    type: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Kept:
     """What is remembered of vGPUs, by the names of their types.
 
     ``mdevs`` are those that were seen, by UUID: what a definition says is an
-    id, which may mean something else after a driver upgrade. ``functions`` are
-    the virtual functions that an operator enabled by hand, by address: what
-    they are set to is lost with every reboot.
+    id, which may mean something else after a driver upgrade, and not every
+    mdev is defined. ``functions`` are the virtual functions that an operator
+    enabled by hand, by address: what they are set to is lost with every
+    reboot.
     """
 
-    mdevs: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    mdevs: Mapping[str, KeptMdev] = dataclasses.field(default_factory=dict)
     functions: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Holdings:
-    """Everybody who has a vGPU of the host, or is to have it again."""
+    """Everybody who has a vGPU of the host, or is to have it again.
+
+    ``unfinished`` are the UUIDs of mdevs that a run was about to start when it
+    was cut off.
+    """
 
     guests: tuple[guest.Guest, ...] = ()
     mdevs: tuple[Mdev, ...] = ()
     kept: Kept = Kept()
+    unfinished: frozenset[str] = frozenset()
 
     @property
     def owners(self) -> dict[str, guest.Guest]:

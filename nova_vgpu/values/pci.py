@@ -30,6 +30,10 @@ _ADDRESS = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 
+_NODE_DEVICE = re.compile(
+    r'pci_([0-9a-f]{4,8})_([0-9a-f]{2})_([01][0-9a-f])_([0-7])', re.ASCII
+)
+
 _LAST_ROUTING_ID = 0xFFFF
 
 
@@ -66,6 +70,14 @@ class PciAddress:
     def node_device_name(self) -> str:
         """What libvirt calls the device, and Nova puts in provider names."""
         return f'pci_{self}'.replace(':', '_').replace('.', '_')
+
+    @classmethod
+    def parse_node_device_name(cls, text: str) -> typing.Self | None:
+        """The function that libvirt calls so; None if it is no function."""
+        match = _NODE_DEVICE.fullmatch(text)
+        if match is None:
+            return None
+        return cls.parse('{}:{}:{}.{}'.format(*match.groups()))
 
     @property
     def routing_id(self) -> int:

@@ -86,7 +86,7 @@ class SetType:
     def __str__(self) -> str:
         if self.after:
             return f'set VF {self.function} to {self.after}'
-        return f'clear VF {self.function}, an idle {self.before}'
+        return f'clear VF {self.function}, which is {self.before}'
 
 
 class MdevState(enum.Enum):
@@ -124,8 +124,8 @@ class SetMdev:
         if self.after.is_started:
             return f'start mdev {self.uuid} of {self.type}'
         if self.after.is_defined:
-            return f'stop mdev {self.uuid}, an idle {self.type}'
-        return f'remove mdev {self.uuid}, an idle {self.type}'
+            return f'stop mdev {self.uuid}, which is {self.type}'
+        return f'remove mdev {self.uuid}, which is {self.type}'
 
 
 Step = RepairDriver | SetVFs | AwaitTypes | SetMixing | SetType | SetMdev

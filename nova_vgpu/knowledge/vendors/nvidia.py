@@ -62,7 +62,9 @@ class NVIDIA(vendor.Vendor):
     name = 'NVIDIA'
     pci_id = 0x10DE
     type_prefixes = ('nvidia',)
-    vfs_off_cure = 'Enable them: nova-vgpu sriov enable {gpu}'
+    vfs_off_cure = (
+        'Enable them: nova-vgpu apply, or nova-vgpu sriov enable {gpu}'
+    )
     no_types_cure = (
         'See that the vGPU manager runs (nvidia-vgpu-mgr.service) and, on a '
         'GPU in MIG mode, that GPU instances exist.'

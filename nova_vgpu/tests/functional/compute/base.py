@@ -25,6 +25,7 @@ import nova.virt
 from nova_vgpu import values
 from nova_vgpu.compute import driver
 from nova_vgpu.compute import shim
+from nova_vgpu.host import files
 from nova_vgpu.host import guests
 
 
@@ -49,9 +50,7 @@ class NovaWithOurDriver(fixtures.Fixture):
             )
         )
         self.useFixture(
-            _Attribute(
-                driver.LibvirtVGPUDriver, 'sysfs_root', property(_sysfs_root)
-            )
+            _Attribute(driver.LibvirtVGPUDriver, 'sysfs', property(_sysfs))
         )
         self.useFixture(
             _Attribute(driver.LibvirtVGPUDriver, '_write_type', _write_type)
@@ -65,11 +64,11 @@ class NovaWithOurDriver(fixtures.Fixture):
         )
 
 
-def _sysfs_root(its_driver: typing.Any) -> str | None:
+def _sysfs(its_driver: typing.Any) -> files.Files | None:
     """The sysfs of the host that a driver is on; None in Nova's own tests."""
     pci_info = its_driver._host.get_connection().pci_info
-    root: str | None = getattr(pci_info, 'sysfs_root', None)
-    return root
+    tree: files.Files | None = getattr(pci_info, 'sysfs', None)
+    return tree
 
 
 def _write_type(its_driver: typing.Any, address: str, number: int) -> None:

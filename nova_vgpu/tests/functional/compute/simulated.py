@@ -58,7 +58,6 @@ class SimulatedTestBase(test_vgpu.VGPUTestBase):
     def start_host(self, name: str, *gpus: simulation.GPU) -> typing.Any:
         """Start nova-compute on a host with these GPUs."""
         self.simulated[name] = SimulatedGPUs(*gpus)
-        self.addCleanup(self.simulated[name].cleanup)
         self.start_compute(
             hostname=name,
             pci_info=self.simulated[name],

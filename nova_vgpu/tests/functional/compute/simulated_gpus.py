@@ -17,16 +17,12 @@ offer does not shrink as vGPUs come.
 """
 
 import dataclasses
-import os
-import pathlib
-import tempfile
 import typing
 
 from nova_vgpu.host import files
 from nova_vgpu.simulation import host as simulation
 from nova_vgpu.simulation import kernel
 from nova_vgpu.simulation import node_devices
-from nova_vgpu.simulation import tree
 
 _PCI = ('bus', 'pci', 'devices')
 
@@ -52,16 +48,6 @@ class SimulatedGPUs:
         self.lock: typing.Any = self.kernel.lock
         self._shown: tuple[simulation.GPU, ...] | None = None
         self._devices: dict[str, Device] = {}
-        self._directory: tempfile.TemporaryDirectory[str] | None = None
-        self._in_tree: tuple[simulation.GPU, ...] | None = None
-        self._trees = 0
-
-    def cleanup(self) -> None:
-        """Remove the trees of the past and the last one."""
-        with self.lock:
-            if self._directory is not None:
-                self._directory.cleanup()
-            self._directory = self._in_tree = None
 
     # -- as libvirt shows them ----------------------------------------------
 
@@ -98,25 +84,8 @@ class SimulatedGPUs:
     # -- as sysfs shows them ------------------------------------------------
 
     @property
-    def sysfs_root(self) -> str:
-        """A link to a tree that is never changed, only followed by another.
-
-        Who reads in the old one when the GPUs change goes on reading it.
-        """
-        with self.lock:
-            if self._directory is None:
-                self._directory = tempfile.TemporaryDirectory()
-            root = pathlib.Path(self._directory.name)
-            now = tuple(self.gpus)
-            if now != self._in_tree:
-                self._trees += 1
-                new = root / f'sys{self._trees}'
-                tree.write_tree(simulation.SimulatedHost(now), new)
-                link = root / 'next'
-                link.symlink_to(new.name)
-                os.replace(link, root / 'sys')
-                self._in_tree = now
-            return str(root / 'sys')
+    def sysfs(self) -> files.Files:
+        return self.kernel.files
 
     # -- what the kernel does -----------------------------------------------
 
@@ -128,7 +97,6 @@ class SimulatedGPUs:
         path = (*_PCI, address, 'nvidia', 'current_vgpu_type')
         with self.lock:
             self.kernel.files.write(str(number), *path)
-            self.sysfs_root  # noqa: B018 (whoever kept the path sees it)
 
     def current_type(self, function: str) -> int | None:
         """The type of a function; None if it is not of the kind to have one.
@@ -155,4 +123,3 @@ class SimulatedGPUs:
             self.gpus[:] = [
                 dataclasses.replace(gpu, created=()) for gpu in self.gpus
             ]
-            self.sysfs_root  # noqa: B018 (whoever kept the path sees it)

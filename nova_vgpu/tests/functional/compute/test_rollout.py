@@ -23,7 +23,6 @@ from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.conf import devices
 from nova_vgpu.decisions import mapper
-from nova_vgpu.host import files
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.placement import client
 from nova_vgpu.placement import request
@@ -104,9 +103,7 @@ class RolloutTest(simulated.SimulatedTestBase):
             )
         )
         connection = self.connection(HOST)
-        host = libvirt_nodes.read_host(
-            connection, files.Files(connection.pci_info.sysfs_root)
-        )
+        host = libvirt_nodes.read_host(connection, connection.pci_info.sysfs)
         declaration, _ = devices.read_declaration(CONF)
         plan = mapper.make_plan(declaration, host)
         found = application.diff_placement(

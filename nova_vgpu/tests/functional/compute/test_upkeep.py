@@ -141,7 +141,7 @@ class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
         self.assertIn(
             'Could not tell what is kept by hand', self.stdlog.logger.output
         )
-        self.assertEqual([0, 0, 0], self.kept_types())
+        self.assertEqual([test_vendor_vfio.L40S_24Q, 0, 0], self.kept_types())
 
     def test_those_that_were_made_ahead_keep_their_type(self) -> None:
         self.declare('L40S-24Q', vgpu_creation='ahead')

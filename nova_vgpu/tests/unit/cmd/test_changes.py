@@ -13,34 +13,19 @@
 
 """The commands that change the host, as an operator runs them."""
 
-import dataclasses
 import errno
 import io
-import json
 import pathlib
-import typing
 
 import fixtures
 import testtools
 
 from nova_vgpu.simulation import host as simulation
 from nova_vgpu.tests import live
+from nova_vgpu.tests.unit.cmd import test_commands
 
 CONFIGURATION = live.ALL_THREE
 VF = '0000:c1:00.4'
-
-
-@dataclasses.dataclass(frozen=True)
-class Answer:
-    """What a run of the program left behind."""
-
-    code: int
-    stdout: str
-    stderr: str
-
-    @property
-    def json(self) -> typing.Any:
-        return json.loads(self.stdout)
 
 
 class ChangeTestCase(testtools.TestCase):
@@ -55,7 +40,7 @@ class ChangeTestCase(testtools.TestCase):
         self.config = self.host.path / 'nova.conf'
         self.config.write_text(CONFIGURATION)
 
-    def run_it(self, *arguments: str) -> Answer:
+    def run_it(self, *arguments: str) -> test_commands.Answer:
         stdout, stderr = io.StringIO(), io.StringIO()
         program = live.Program(self.host, stdout=stdout, stderr=stderr)
         options = ['--config-file', str(self.config)]
@@ -66,11 +51,15 @@ class ChangeTestCase(testtools.TestCase):
                 code = program.run([*options, *arguments])
             except SystemExit as ended:
                 code = int(ended.code or 0)
-        answer = Answer(code, stdout.getvalue(), stderr.getvalue())
+        answer = test_commands.Answer(
+            code, stdout.getvalue(), stderr.getvalue()
+        )
         self.assertNotIn('Traceback', answer.stdout + answer.stderr)
         return answer
 
-    def assert_refused(self, answer: Answer, *words: str) -> None:
+    def assert_refused(
+        self, answer: test_commands.Answer, *words: str
+    ) -> None:
         """An error, with these words, and nothing was changed."""
         self.assertEqual(2, answer.code, answer.stderr)
         for word in words:
@@ -181,6 +170,10 @@ class TestBadInput(ChangeTestCase):
             self.run_it('device', 'enable', VF, '--type', 'L40S-7Q'),
             'L40S-7Q is not available',
             'L40S-24Q',
+        )
+        self.assert_refused(
+            self.run_it('device', 'enable', VF, '--type', 'L4OS-24Q'),
+            'Did you mean L40S-24Q?',
         )
 
     def test_a_type_that_is_not_available_now(self) -> None:
@@ -373,7 +366,7 @@ class TestDevice(ChangeTestCase):
             ['L40S-12Q', 'L40S-24Q', 'L40S-48Q'], row['Available Before']
         )
         self.assertEqual(['L40S-24Q'], row['Available Now'])
-        self.assertIn('It takes now: L40S-24Q.', answer.stderr)
+        self.assertIn('takes no more of: L40S-12Q, L40S-48Q.', answer.stderr)
         answer = self.run_it('device', 'disable', VF, '-f', 'json')
         self.assertEqual(0, answer.code, answer.stderr)
         self.assertEqual('free', answer.json[0]['State'])

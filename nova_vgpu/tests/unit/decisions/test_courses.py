@@ -136,7 +136,7 @@ class TestFunctionsThatAreListed(testtools.TestCase):
         )
         found = plan(declare('L40S-24Q', '0000:c1:00.4'), card)
         self.assertEqual(
-            {L40S: ['clear VF 0000:c1:00.4, an idle NVIDIA L40S-12Q']}, found
+            {L40S: ['clear VF 0000:c1:00.4, which is NVIDIA L40S-12Q']}, found
         )
 
     def test_no_more_are_made_ahead_than_are_listed(self) -> None:

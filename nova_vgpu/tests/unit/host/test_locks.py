@@ -16,6 +16,7 @@ import fcntl
 import os
 import pathlib
 import stat
+import threading
 
 import fixtures
 import testtools
@@ -29,6 +30,7 @@ class LockTestCase(testtools.TestCase):
         super().setUp()
         root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.path = root / 'locks'
+        self.path.mkdir()
         self.waited: list[str] = []
 
     def hold_apply(self) -> contextlib.AbstractContextManager[int]:
@@ -81,7 +83,6 @@ class TestApply(LockTestCase):
 class TestCreation(LockTestCase):
     def test_it_excludes_what_nova_compute_locks(self) -> None:
         """oslo.concurrency takes a lock of the process on the same file."""
-        self.path.mkdir()
         with open(self.path / locks.CREATION, 'a') as file:
             fcntl.lockf(file, fcntl.LOCK_EX)
             hold = locks.hold_creation(str(self.path), 0.05)
@@ -106,7 +107,6 @@ class TestClaims(LockTestCase):
 
 class TestFiles(LockTestCase):
     def test_they_belong_to_the_owner_of_the_directory(self) -> None:
-        self.path.mkdir()
         if os.geteuid() == 0:
             os.chown(self.path, 12345, 54321)
         with locks.hold_claims(str(self.path), 1, alone=True):
@@ -119,7 +119,6 @@ class TestFiles(LockTestCase):
         self.assertEqual([locks.CLAIMS], os.listdir(self.path))
 
     def test_not_through_a_link(self) -> None:
-        self.path.mkdir()
         elsewhere = self.path.parent / 'elsewhere'
         for target in ('absent', 'present'):
             (self.path / locks.CREATION).symlink_to(elsewhere)
@@ -132,16 +131,44 @@ class TestFiles(LockTestCase):
             elsewhere.write_text('theirs')
         self.assertEqual('theirs', elsewhere.read_text())
 
-    def test_what_a_killed_process_left_does_not_matter(self) -> None:
-        self.path.mkdir()
-        (self.path / f'{locks.CLAIMS}.{os.getpid()}').write_text('')
-        with locks.hold_claims(str(self.path), 1, alone=True):
-            self.assertEqual([locks.CLAIMS], os.listdir(self.path))
+    def test_many_threads_at_once(self) -> None:
+        """Also the first time, when there is no file yet."""
+        ready, failures = threading.Barrier(8), list[Exception]()
 
-    def test_a_directory_that_cannot_be_made(self) -> None:
-        self.path.write_text('a file')
+        def work() -> None:
+            ready.wait(30)
+            for turn in range(20):
+                path = self.path / str(turn)
+                path.mkdir(exist_ok=True)
+                try:
+                    with locks.hold_claims(str(path), 30, alone=False):
+                        pass
+                except exception.StateUnusable as error:
+                    failures.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([], failures)
+
+    def test_a_directory_of_others_is_not_made(self) -> None:
+        """It would belong to root then, and Nova could not use it."""
+        self.path.rmdir()
         error = self.assertRaises(
             exception.StateUnusable,
             locks.hold_claims(str(self.path), 1, alone=True).__enter__,
         )
         self.assertIn(str(self.path), str(error))
+        self.assertFalse(self.path.exists())
+
+    def test_a_directory_that_cannot_be_made(self) -> None:
+        self.path.rmdir()
+        self.path.write_text('a file')
+        error = self.assertRaises(
+            exception.StateUnusable,
+            locks.hold_apply(str(self.path), 1, print).__enter__,
+        )
+        self.assertIn(str(self.path), str(error))
+        self.assertIn('--state-dir', str(error))

@@ -251,6 +251,22 @@ class TestCrashes(testtools.TestCase):
 
         self.kill_everywhere(lambda: self.host.apply(OTHER_TYPES), check)
 
+    def test_the_driver_was_upgraded(self) -> None:
+        """Definitions have ids that mean other types now."""
+        self.host.apply(OTHER_TYPES)
+        uuid = next(iter(self.host.vgpus(live.A10)))
+        self.machine.libvirt.define_guest('db', mdevs={uuid: None})
+        self.host.apply(OTHER_TYPES)
+        after = self.host.describe()
+        self.machine.kernel.reboot(upgrade=True)
+
+        def check(point: str) -> None:
+            self.assertEqual([], self.host.apply(OTHER_TYPES).failures, point)
+            self.assertEqual(after, self.host.describe(), point)
+            self.machine.libvirt.start_guest('db')
+
+        self.kill_everywhere(lambda: self.host.apply(OTHER_TYPES), check)
+
     def test_restore_is_killed(self) -> None:
         before = self.host.describe()
         self.host.apply(OTHER_TYPES)

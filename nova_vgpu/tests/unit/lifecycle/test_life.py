@@ -15,12 +15,15 @@
 
 import dataclasses
 
+import libvirt
 import testtools
 
 from nova_vgpu import values
+from nova_vgpu.host import locks
 from nova_vgpu.lifecycle import lanes
 from nova_vgpu.lifecycle import runs
 from nova_vgpu.simulation import boards
+from nova_vgpu.simulation import libvirt_host
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
 
@@ -307,3 +310,200 @@ class TestPassthrough(testtools.TestCase):
         self.host.machine.kernel.reboot()
         self.host.apply(live.ALL_THREE)
         self.assertEqual({}, self.host.vgpus(live.L40S))
+
+
+class TestMisfortune(testtools.TestCase):
+    """What a reviewer came up with; each cost somebody a vGPU once."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.host = self.useFixture(live.LiveHost(*live.bare_gpus()))
+        self.machine = self.host.machine
+        self.libvirt = self.machine.libvirt
+        self.libvirt.autostarts = False
+        self.host.apply(live.ALL_THREE)
+
+    def test_a_gpu_that_cannot_mix_gives_servers_theirs(self) -> None:
+        self.host.boot('web', live.T4, 'GRID T4-4Q')
+        self.machine.tools.behaviour.missing = {'nvidia-smi'}
+        self.machine.kernel.reboot()
+        outcome = self.host.apply(live.ALL_THREE.replace('T4-4Q', 'T4-8Q'))
+        (failure,) = outcome.failures
+        self.assertIn('different sizes', str(failure))
+        self.libvirt.start_guest('web')
+
+    def test_the_mode_is_not_changed_while_a_vgpu_stays(self) -> None:
+        self.host.boot('web', live.T4, 'GRID T4-4Q')
+        lost = self.host.create_mdev(live.T4, 'GRID T4-4Q')
+        self.libvirt.define_guest('db', mdevs={lost: 'GRID T4-4Q'})
+        idle = self.host.create_mdev(live.T4, 'GRID T4-4Q')
+        for uuid in (lost, idle):
+            self.host.stop_mdev(uuid)
+        outcome = self.host.apply(live.ALL_THREE.replace('T4-4Q', 'T4-8Q'))
+        self.assertEqual([], outcome.failures)
+        self.libvirt.start_guest('db')
+
+    def test_killed_between_the_old_definition_and_the_new(self) -> None:
+        """After a driver upgrade; nothing but the memory has it then."""
+        self.host.boot('db', '0000:41:00.5', 'NVIDIA A10-12Q')
+        self.host.apply(live.ALL_THREE)
+        self.machine.kernel.reboot(upgrade=True)
+        (uuid,) = self.libvirt.guests['db'].mdevs
+        self.host.undefine_mdev(uuid)
+        self.assertEqual([], self.host.apply(live.ALL_THREE).failures)
+        self.libvirt.start_guest('db')
+
+    def test_an_mdev_that_was_never_defined_comes_back(self) -> None:
+        uuid = self.host.create_mdev(
+            '0000:41:00.5', 'NVIDIA A10-12Q', values.MdevState.TRANSIENT
+        )
+        self.libvirt.define_guest('db', mdevs={uuid: None})
+        self.host.apply(live.ALL_THREE)
+        self.machine.kernel.reboot()
+        self.assertEqual([], self.host.apply(live.ALL_THREE).failures)
+        self.libvirt.start_guest('db')
+
+    def test_a_restore_that_was_refused_can_be_gone_on_with(self) -> None:
+        self.host.boot('ai', '0000:c1:00.5', 'NVIDIA L40S-24Q')
+        for _ in range(2):
+            outcome = self.host.restore()
+            assert outcome is not None
+            self.assertIn('ai', str(outcome.refusals))
+        self.libvirt.stop_guest('ai')
+        self.libvirt.undefine_guest('ai')
+        self.host.clear_type('0000:c1:00.5')
+        self.host.restore()
+        self.assertEqual(0, self.host.describe()[f'{live.L40S} VFs'])
+        self.assertIsNone(self.host.restore())
+
+    def test_a_definition_that_was_removed_is_back_after_restore(self) -> None:
+        uuid = self.host.create_mdev(live.T4, 'GRID T4-4Q')
+        self.host.stop_mdev(uuid)
+        before = self.host.describe()
+        self.host.apply(live.ALL_THREE.replace('T4-4Q', 'T4-8Q'))
+        self.assertNotEqual(before, self.host.describe())
+        self.host.restore()
+        self.assertEqual(before, self.host.describe())
+
+    def test_restore_to_functions_off_and_mdevs_defined(self) -> None:
+        """As a reboot leaves a host."""
+        self.host.create_mdev('0000:41:00.5', 'NVIDIA A10-12Q')
+        self.machine.kernel.reboot()
+        self.libvirt.listAllDevices()
+        before = self.host.describe()
+        self.host.apply(live.ALL_THREE)
+        outcome = self.host.restore()
+        assert outcome is not None
+        self.assertEqual([], outcome.refusals)
+        self.assertEqual(before, self.host.describe())
+
+    def test_restore_after_a_reboot(self) -> None:
+        self.host.apply(AHEAD)
+        self.machine.kernel.reboot()
+        outcome = self.host.restore()
+        assert outcome is not None
+        self.assertEqual([], outcome.failures)
+
+    def test_restore_stops_at_what_is_refused(self) -> None:
+        """The mode of a GPU is not changed back below a server."""
+        self.host.boot('ai', '0000:c1:00.5', 'NVIDIA L40S-24Q')
+        self.machine.kernel.reboot()
+        self.host.apply(live.ALL_THREE.replace('L40S-24Q', 'L40S-12Q'))
+        self.assertTrue(self.host.describe()[f'{live.L40S} mixed'])
+        outcome = self.host.restore()
+        assert outcome is not None
+        self.assertEqual([], outcome.failures)
+        self.assertIn('ai', str(outcome.refusals))
+
+    def test_libvirt_fails_for_one_gpu(self) -> None:
+        """And is there again for the others."""
+        self.machine.kernel.reboot()
+        self.machine.kernel.delays.types = 3.0
+        fails = iter([True, True])
+        listed = self.libvirt.list_devices
+
+        def hiccup(flags: int) -> list[str]:
+            if next(fails, False):
+                raise libvirt_host.make_error(
+                    'Cannot recv data: Connection reset by peer',
+                    libvirt.VIR_ERR_SYSTEM_ERROR,
+                )
+            return listed(flags)
+
+        clock = self.machine.kernel.clock
+        sleep = clock.sleep
+
+        def sleeping(seconds: float) -> None:
+            sleep(seconds)
+            self.libvirt.list_devices = hiccup  # type: ignore[method-assign] # for a moment
+
+        around = self.host.make_surroundings(sleep=sleeping)
+        wish = runs.Wish(live.declare(live.ALL_THREE))
+        outcome = runs.apply(around, wish, live.Recorder())
+        self.assertEqual([], outcome.failures)
+        self.assertEqual(5, self.host.describe()[f'{live.L40S} VFs'])
+
+    def test_servers_that_start_keep_one_gpu_waiting_only(self) -> None:
+        self.host.create_mdev(live.T4, 'GRID T4-4Q')
+        self.machine.kernel.reboot()
+        self.host.apply(live.ALL_THREE)
+        self.host.restore()
+        other = live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
+        around = self.host.make_surroundings(timeout=0.05)
+        with locks.hold_claims(around.locks, 1, alone=False):
+            outcome = runs.apply(
+                around, runs.Wish(live.declare(other)), live.Recorder()
+            )
+        (failure,) = outcome.failures
+        self.assertEqual(live.T4, failure.step.gpu)
+        self.assertEqual(5, self.host.describe()[f'{live.L40S} VFs'])
+
+    def test_files_full_of_zeros_do_not_stop_it(self) -> None:
+        """As a power cut leaves them."""
+        self.machine.kernel.reboot()
+        for name in ('journal', 'vgpus.json'):
+            (self.host.path / 'state' / name).write_bytes(b'\0' * 512)
+        outcome = self.host.apply(live.ALL_THREE)
+        self.assertEqual([], outcome.failures)
+        self.assertEqual(5, self.host.describe()[f'{live.L40S} VFs'])
+
+    def test_a_gpu_that_a_server_has_as_a_whole(self) -> None:
+        self.machine.kernel.reboot()
+        self.libvirt.define_guest('whole', functions={live.A10: None})
+        outcome = self.host.apply(live.ALL_THREE)
+        (refusal,) = outcome.refusals
+        self.assertIn('whole', str(refusal))
+        self.assertEqual(0, self.host.describe()[f'{live.A10} VFs'])
+
+    def test_a_gpu_that_is_set_aside_for_another_driver(self) -> None:
+        self.machine.kernel.reboot()
+        address = values.PciAddress.parse(live.A10)
+        self.machine.kernel.update(address, driver=None)
+        self.machine.kernel.set_override(address, 'vfio-pci')
+        outcome = self.host.apply(live.ALL_THREE)
+        (failure,) = outcome.failures
+        self.assertIn('driver_override is vfio-pci', str(failure))
+        self.assertIsNone(self.host.describe()[f'{live.A10} driver'])
+
+    def test_a_gpu_on_the_stub_below_a_running_server(self) -> None:
+        self.host.boot('ai', '0000:c1:00.5', 'NVIDIA L40S-24Q')
+        address = values.PciAddress.parse(live.L40S)
+        self.machine.kernel.update(
+            address, driver='pci-pf-stub', types_ready=False
+        )
+        outcome = self.host.apply(live.ALL_THREE)
+        self.assertIn('ai', str(outcome.refusals))
+        self.assertEqual(
+            'pci-pf-stub', self.host.describe()[f'{live.L40S} driver']
+        )
+
+    def test_an_mdev_that_libvirt_does_not_show(self) -> None:
+        uuid = self.host.create_mdev(live.T4, 'GRID T4-4Q')
+        mdevs = self.libvirt.mdevs.devices
+        (name,) = (n for n, m in mdevs.items() if m.uuid == uuid)
+        hidden = mdevs.pop(name)
+        self.libvirt.mdevs.see = lambda *_args: None  # type: ignore[method-assign] # it looks no more
+        outcome = self.host.apply(live.ALL_THREE.replace('T4-4Q', 'T4-8Q'))
+        (failure,) = outcome.failures
+        self.assertIn('libvirt does not show it', str(failure))
+        self.assertEqual(uuid, hidden.uuid)

@@ -130,7 +130,12 @@ class Life(stateful.RuleBasedStateMachine):
         def plan(picture: surroundings.Picture) -> runs.ByHand:
             made = mapper.make_plan(declaration, picture.host)
             step = by_hand.enable_device(
-                picture.host, made, gpu, wanted, self.host.around.new_uuid
+                picture.host,
+                picture.held,
+                made,
+                gpu,
+                wanted,
+                self.host.around.new_uuid,
             )
             keep = {}
             if isinstance(step, values.SetType):
@@ -231,6 +236,7 @@ class Life(stateful.RuleBasedStateMachine):
         self.tools.behaviour.locked = self.tools.behaviour.abandons = 0
         self._apply()  # the names of what is there are known then
         self.kernel.reboot(upgrade=upgrade)
+        self.libvirt.listAllDomains()  # and libvirt is up again
 
     @stateful.rule(gpu=_GPUS)
     def unplug(self, gpu: str) -> None:

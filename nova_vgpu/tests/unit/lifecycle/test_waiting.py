@@ -70,7 +70,7 @@ class WaiterTestCase(testtools.TestCase):
 
     def test_the_interval_ends_it(self) -> None:
         began = time.monotonic()
-        self.events.drain = lambda: None  # type: ignore[method-assign]
+        self.events.drain = lambda: None  # type: ignore[method-assign] # a quiet one
         self.make().wait(0.05)
         self.assertGreaterEqual(time.monotonic() - began, 0.05)
 
@@ -92,7 +92,7 @@ class WaiterTestCase(testtools.TestCase):
         timer = threading.Timer(0.05, waiter.stop)
         timer.start()
         self.addCleanup(timer.join)
-        self.events.drain = lambda: None  # type: ignore[method-assign]
+        self.events.drain = lambda: None  # type: ignore[method-assign] # a quiet one
         self.assertRaises(waiting.Stopped, waiter.wait, LONG)
 
     def test_the_word_is_not_missed_before_the_wait(self) -> None:
@@ -113,6 +113,6 @@ class WaiterTestCase(testtools.TestCase):
 
     def test_systemd_hears_of_it_all_the_while(self) -> None:
         self.heart = Heart(0.03)
-        self.events.drain = lambda: None  # type: ignore[method-assign]
+        self.events.drain = lambda: None  # type: ignore[method-assign] # a quiet one
         self.make().wait(0.2)
         self.assertGreater(self.heart.beats, 5)

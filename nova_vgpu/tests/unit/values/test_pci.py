@@ -138,3 +138,26 @@ class TestIds(testtools.TestCase):
     def test_ids_print_as_lspci_prints_them(self) -> None:
         self.assertEqual('10de:1eb8', str(values.PciIds(0x10DE, 0x1EB8)))
         self.assertEqual('1002:00ff', str(values.PciIds(0x1002, 0xFF)))
+
+
+class TestNodeDeviceNames(testtools.TestCase):
+    def test_there_and_back(self) -> None:
+        for text in ('0000:41:00.4', '0001:c8:1f.7', '10000:00:00.0'):
+            address = values.PciAddress.parse(text)
+            self.assertEqual(
+                address,
+                values.PciAddress.parse_node_device_name(
+                    address.node_device_name
+                ),
+            )
+
+    def test_what_is_none(self) -> None:
+        for text in (
+            'mtty_mtty',
+            'pci_0000_41_00',
+            'pci_0000_41_00_8',
+            'pci_0000_41_20_0',
+            'mdev_c5f2b7f0_0f0c_4b6e_9a0e_0d8d0c7f0b11_0000_41_00_4',
+            '',
+        ):
+            self.assertIsNone(values.PciAddress.parse_node_device_name(text))
