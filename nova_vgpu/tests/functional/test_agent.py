@@ -79,6 +79,7 @@ class AgentTestCase(testtools.TestCase):
         self.directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.config = self.directory / 'nova.conf'
         self.config.write_text(CONFIGURATION)
+        (self.directory / 'locks').mkdir()  # which Nova makes
         self.machine = machine.Machine(
             hosts.gpu('41:00.0', boards.A40),
             hosts.gpu('c8:00.0', boards.L40S, vfs=4, vendor_vfio=True),
