@@ -57,6 +57,13 @@ max_instances = 1
 AHEAD = live.ALL_THREE.replace('[devices]', '[devices]\nvgpu_creation = ahead')
 
 
+OTHER_TYPES = (
+    live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
+    .replace('A10-12Q', 'A10-8Q')
+    .replace('L40S-24Q', 'L40S-12Q')
+)
+
+
 class TestBareHost(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
@@ -165,12 +172,7 @@ class TestServers(testtools.TestCase):
     def test_another_type_is_refused_while_they_are_there(self) -> None:
         self.boot_all()
         before = self.host.describe()
-        other = (
-            live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
-            .replace('A10-12Q', 'A10-8Q')
-            .replace('L40S-24Q', 'L40S-12Q')
-        )
-        outcome = self.host.apply(other)
+        outcome = self.host.apply(OTHER_TYPES)
         self.assertEqual(before, self.host.describe())
         said = '\n'.join(map(str, outcome.refusals))
         for name in ('web', 'db', 'ai'):
@@ -198,12 +200,7 @@ class TestServers(testtools.TestCase):
             self.libvirt.stop_guest(name)
             self.libvirt.undefine_guest(name)
         before = self.host.describe()
-        other = (
-            live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
-            .replace('A10-12Q', 'A10-8Q')
-            .replace('L40S-24Q', 'L40S-12Q')
-        )
-        outcome = self.host.apply(other)
+        outcome = self.host.apply(OTHER_TYPES)
         self.assertEqual([], outcome.failures)
         for gpu in (live.T4, live.A10, live.L40S):
             self.assertEqual({}, self.host.vgpus(gpu))
