@@ -10,186 +10,22 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
-"""One process applies while another one gives out vGPUs, on one machine.
-
-For how long is said by ``NOVA_VGPU_SECONDS``.
-"""
-
-import contextlib
-import multiprocessing
-import os
+import subprocess
 import sys
-import time
-import traceback
-import typing
-import uuid
 
-from oslo_concurrency import lockutils
 import testtools
 
-from nova_vgpu import values
-from nova_vgpu.decisions import mapper
-from nova_vgpu.decisions import upkeep
-from nova_vgpu.host import locks
-from nova_vgpu.host import mdevs
-from nova_vgpu.host import vendor_vfio
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import surroundings
-from nova_vgpu.simulation import libvirt_connection
-from nova_vgpu.simulation import machine
-from nova_vgpu.tests import live
-
-FORK = multiprocessing.get_context('fork')
-SECONDS = float(os.environ.get('NOVA_VGPU_SECONDS', '8'))
-_PATIENCE = 300.0
-_BOOT_SECONDS = 0.1
-
-#: The commands go back and forth between these, nova-compute has the first.
-DECLARATIONS = (
-    live.ALL_THREE,
-    live.ALL_THREE.replace('[devices]', '[devices]\nvgpu_creation = ahead'),
-    live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
-    .replace('A10-12Q', 'A10-8Q')
-    .replace('L40S-24Q', 'L40S-12Q'),
-)
+from nova_vgpu.tests.functional import two_processes
 
 
 class TestTwoProcesses(testtools.TestCase):
-    def setUp(self) -> None:
-        super().setUp()
-        self.host = self.useFixture(live.LiveHost(*live.bare_gpus()))
-        self.assertEqual([], self.host.apply(live.ALL_THREE).failures)
-        self.manager = machine.share(self.host.machine)
-        self.manager.start()
-        self.addCleanup(self.manager.shutdown)
-
-    def start(self, work: typing.Any, *arguments: typing.Any) -> typing.Any:
-        """Let a process work, which sends what came of it."""
-        receiver, sender = FORK.Pipe(duplex=False)
-
-        def run() -> None:
-            try:
-                sender.send(work(self.around(), *arguments))
-            except BaseException:
-                sender.send(traceback.format_exc())
-                raise
-
-        process = FORK.Process(target=run)
-        process.start()
-        self.addCleanup(process.join)
-        self.addCleanup(process.kill)
-        sender.close()
-        return receiver
-
-    def around(self) -> surroundings.Surroundings:
-        """The machine, as a process other than its own sees it."""
-        shared: typing.Any = self.manager
-
-        @contextlib.contextmanager
-        def connect() -> typing.Iterator[libvirt_connection.Connection]:
-            yield libvirt_connection.Connection(shared.libvirt())
-
-        return self.host.make_surroundings(
-            tree=machine.SharedFiles(shared.files()),
-            connect=connect,
-            run=shared.tools().run,
-            sleep=time.sleep,
-            now=time.monotonic,
-        )
-
     def test_no_vgpu_is_lost_or_given_twice_and_nobody_waits(self) -> None:
-        shared: typing.Any = self.manager
-        running = [
-            self.start(_apply_again_and_again),
-            self.start(_serve, shared.libvirt()),
-        ]
-        counts = []
-        for receiver in running:
-            self.assertTrue(receiver.poll(SECONDS + _PATIENCE), 'it hangs')
-            count = receiver.recv()
-            self.assertIsInstance(count, int, count)
-            self.assertGreater(count, 0)
-            counts.append(count)
-        sys.stdout.write(f'{counts[0]} applies, {counts[1]} servers\n')
-
-
-def _apply_again_and_again(around: surroundings.Surroundings) -> int:
-    """Back and forth; what is refused is refused, nothing fails."""
-    count = 0
-    ends = time.monotonic() + SECONDS
-    while time.monotonic() < ends:
-        text = DECLARATIONS[count % len(DECLARATIONS)]
-        wish = runs.Wish(live.declare(text))
-        outcome = runs.apply(around, wish, live.Recorder())
-        # A GPU can be filled by the other process in the meantime.
-        lost = [f for f in outcome.failures if 'o space' not in str(f)]
-        lost = [f for f in lost if 'not available' not in str(f)]
-        lost = [f for f in lost if 'already' not in str(f)]
-        if lost:
-            raise AssertionError(str(lost))
-        count += 1
-    return count
-
-
-def _serve(around: surroundings.Surroundings, libvirt: typing.Any) -> int:
-    """Boot and delete servers, under the locks that nova-compute takes."""
-    count = 0
-    ends = time.monotonic() + SECONDS
-    declaration = live.declare(live.ALL_THREE)
-    while time.monotonic() < ends:
-        server = f'server-{count}'
-        with locks.hold_claims(around.locks, 60.0, alone=False):
-            with lockutils.lock(
-                locks.CREATION, external=True, lock_path=around.locks
-            ):
-                chosen = _choose(around, declaration, count)
-            if chosen is None:
-                continue
-            name, type_name = chosen
-            time.sleep(_BOOT_SECONDS)  # images, networks and so on
-            if name.startswith('pci_'):
-                given = {_address(name): type_name}
-                libvirt.define_guest(server, functions=given)
-            else:
-                libvirt.define_guest(server, mdevs={name: type_name})
-            # Fails if the vGPU is gone, or another running server has it.
-            libvirt.start_guest(server)
-        count += 1
-        libvirt.stop_guest(server)
-        libvirt.undefine_guest(server)
-    return count
-
-
-def _choose(
-    around: surroundings.Surroundings,
-    declaration: values.Declaration,
-    turn: int,
-) -> tuple[str, str] | None:
-    """An idle vGPU of a GPU, or a new one; None if it has no room."""
-    with around.connect() as connection:
-        picture = surroundings.look(around, connection, print)
-        plan = mapper.make_plan(declaration, picture.host)
-        assigned = plan.assignments[turn % len(plan.assignments)]
-        wanted, taken = assigned.type, set(picture.held.owners)
-        if wanted is None or wanted.name is None:
-            return None
-        for name in upkeep.list_idle(assigned, taken):
-            return name, wanted.name
-        function = upkeep.find_room(assigned, taken)
-        if function is None:
-            return None
-        if assigned.gpu.framework is values.Framework.VENDOR_VFIO:
-            number = vendor_vfio.number_of(wanted)
-            vendor_vfio.write_type(around.tree, _address(function), number)
-            return function, wanted.name
-        made = str(uuid.uuid4())
-        state = values.MdevState.PERSISTENT
-        mdevs.set_state(
-            connection, values.Mdev(made, function, wanted.id, state)
+        done = subprocess.run(
+            [sys.executable, two_processes.__file__],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=two_processes.SECONDS + 2 * two_processes.PATIENCE,
         )
-        return made, wanted.name
-
-
-def _address(function: str) -> str:
-    return '{}:{}:{}.{}'.format(*function.removeprefix('pci_').split('_'))
+        self.assertEqual(0, done.returncode, done.stdout)
+        sys.stdout.write(done.stdout)
