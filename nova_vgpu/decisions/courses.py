@@ -196,8 +196,10 @@ class _Planner:
         """Functions that are to be vGPUs, and of which type.
 
         One that a guest has without a note that it is a vGPU is one where all
-        of them are made ahead, for Nova's PCI passthrough.
+        of them are made ahead, for Nova's PCI passthrough, or where an
+        operator enabled it.
         """
+        found = set()
         for guest in self._held.guests:
             noted = {vgpu.name: vgpu.type_name for vgpu in guest.vgpus}
             for address in sorted(guest.functions):
@@ -205,14 +207,14 @@ class _Planner:
                 if function not in self._functions.keys() - {self._gpu.name}:
                     continue
                 if function in noted or self._ahead:
+                    found.add(function)
                     yield function, noted.get(function) or self._declared_name
         for text, wanted in self._held.kept.functions.items():
             function = values.PciAddress.parse(text).node_device_name
-            if (
-                function in self._functions
-                and function not in self._owners
-                and self._is_declared(values.VGPUType(wanted, wanted))
-            ):
+            if function not in self._functions or function in found:
+                continue
+            vgpu_type = values.VGPUType(wanted, wanted)
+            if function in self._owners or self._is_declared(vgpu_type):
                 yield function, wanted
 
     def _create_ahead(

@@ -191,6 +191,21 @@ class TestBadInput(ChangeTestCase):
         )
         self.assertEqual(before, self.host.describe())
 
+    def test_one_given_to_a_guest_by_hand_is_there_after_a_reboot(
+        self,
+    ) -> None:
+        self.run_it('apply')
+        self.run_it('device', 'enable', VF, '--type', 'L40S-24Q')
+        # Nothing in the guest tells that the function is a vGPU.
+        libvirt = self.machine.libvirt
+        libvirt.define_guest('by-hand', functions={VF: None})
+        libvirt.guests['by-hand'].notes = False
+        self.machine.kernel.reboot()
+        answer = self.run_it('apply')
+        self.assertEqual(0, answer.code, answer.stderr)
+        (name,) = self.host.vgpus(live.L40S).values()
+        self.assertEqual('NVIDIA L40S-24Q', name)
+
     def test_a_type_that_nova_conf_does_not_declare(self) -> None:
         self.run_it('apply')
         self.assert_refused(
