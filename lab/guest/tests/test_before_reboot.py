@@ -1,0 +1,29 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What is to be there again after a reboot."""
+
+from lab.guest.tests import domains
+from lab.guest.tests import host
+from lab.guest.tests import kept
+
+
+class TestBeforeReboot(host.HostTest):
+    def test_guests_with_vgpus(self) -> None:
+        self.declare(host.DECLARED)
+        self.nova_vgpu('apply')
+        for name, (gpu, of_type) in kept.GUESTS.items():
+            domains.define(name, self.make_vgpu(gpu, of_type))
+        rows = self.rows('device', 'list')
+        types = {row['Type'] for row in rows if row['State'] == 'vGPU'}
+        self.assertEqual({'T4-8Q', 'A10-12Q', 'L40S-24Q'}, types)
+        kept.write('devices', rows)
