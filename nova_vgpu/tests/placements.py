@@ -17,12 +17,14 @@ from collections.abc import Mapping
 import contextlib
 import json
 import pathlib
+import sqlite3
 import typing
 import urllib.request
 import uuid
 
 import fixtures
 from oslo_config import cfg
+import testtools
 
 from nova_vgpu import application
 from nova_vgpu import values
@@ -49,19 +51,64 @@ class RunningPlacement(fixtures.Fixture):
     def _setUp(self) -> None:
         stack = contextlib.ExitStack()
         self.addCleanup(stack.close)
-        directory = self.useFixture(fixtures.TempDir()).path
+        self._directory = pathlib.Path(
+            self.useFixture(fixtures.TempDir()).path
+        )
         # No test is about a machine that loses power: Placement does not wait
         # for the disk, which takes longer than most of its answers.
-        self.useFixture(
-            fixtures.EnvironmentVariable(
-                'OS_PLACEMENT_DATABASE__SQLITE_SYNCHRONOUS', 'false'
+        with fixtures.EnvironmentVariable(
+            'OS_PLACEMENT_DATABASE__SQLITE_SYNCHRONOUS', 'false'
+        ):
+            self.url = stack.enter_context(
+                placement.run_placement(self._directory)
             )
-        )
-        self.url = stack.enter_context(
-            placement.run_placement(pathlib.Path(directory))
-        )
         self.proxy = stack.enter_context(proxy.run_proxy(self.url))
         self.operator = Operator(self.url)
+
+    def save(self, name: str) -> None:
+        """Keep all that Placement holds, to come back to it."""
+        self._copy('placement', name)
+
+    def restore(self, name: str) -> None:
+        """Let Placement hold what it did when that was saved."""
+        self._copy(name, 'placement')
+
+    def _copy(self, source: str, target: str) -> None:
+        """By SQLite's own means, so that Placement notices."""
+        with (
+            contextlib.closing(self._open(source)) as original,
+            contextlib.closing(self._open(target)) as copy,
+        ):
+            original.backup(copy)
+
+    def _open(self, name: str) -> sqlite3.Connection:
+        database = sqlite3.connect(self._directory / f'{name}.sqlite')
+        database.execute('PRAGMA synchronous = OFF')
+        return database
+
+
+class PlacementTestCase(testtools.TestCase):
+    """One Placement for all tests of a class, and empty for each.
+
+    It takes longer to start than most tests do with it.
+    """
+
+    running: typing.ClassVar[RunningPlacement]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.running = RunningPlacement()
+        cls.running.setUp()
+        cls.addClassCleanup(cls.running.cleanUp)
+        cls.running.save('empty')
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.running.restore('empty')
+        self.operator = self.running.operator
+        self.proxy = self.running.proxy
+        self.proxy.reset()
 
 
 def connect(

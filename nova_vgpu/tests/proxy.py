@@ -44,6 +44,8 @@ class Fault(enum.Enum):
     SLOW_AFTER = 'no answer in time, though it reached Placement'
 
 
+#: What of these befalls a read is the same as without the ``AFTER``.
+OF_WRITES = (Fault.CUT_AFTER, Fault.UNAVAILABLE_AFTER, Fault.SLOW_AFTER)
 _BEFORE = (Fault.CONFLICT, Fault.UNAVAILABLE, Fault.CUT_BEFORE, Fault.SLOW)
 
 

@@ -12,14 +12,19 @@
 
 """Whatever happens to a request, at whichever: nothing is lost.
 
-A sync is run once to count its requests. Then, for each of them, it is run
-again with faults at that one, each time on a node of its own. A run gets over
-a fault that passes. If the fault stays, it fails in words, and the next run
-gets there.
+A sync is run once to see its requests. Then, for each of them, it is run
+again with faults at that one, each time on what Placement held before. A run
+gets over a fault that passes. If the fault stays, it fails in words, and the
+next run gets there. It makes a difference only to writes whether a request
+got lost or its answer.
 """
 
 from collections.abc import Callable
+from collections.abc import Iterator
+import copy
+import dataclasses
 import itertools
+import typing
 
 import testtools
 
@@ -33,14 +38,18 @@ from nova_vgpu.tests import placements
 from nova_vgpu.tests import proxy
 
 FULL = application.Mode.FULL
-# Long enough for an answer on a busy machine; a fault takes all of it.
+# Long enough for an answer on a busy machine.
 TIMEOUT = 0.5
 PATIENT = patience.Patience(
     deadline=60, timeout=TIMEOUT, first_wait=0.001, longest_wait=0.01
 )
+# For answers that do not come, each of which takes all of it. One that comes
+# too late is but one more to get over.
+BRISK = dataclasses.replace(PATIENT, timeout=0.25)
 HASTY = patience.Patience(
     deadline=0.02, timeout=TIMEOUT, first_wait=0.001, longest_wait=0.01
 )
+SLOW = {proxy.Fault.SLOW, proxy.Fault.SLOW_AFTER}
 FOREIGN = 'CUSTOM_RACK_7'
 GPUS = ('84', '85', '86', '87')
 
@@ -63,6 +72,14 @@ class Scene:
 
     def set_up(self) -> None:
         raise NotImplementedError
+
+    def again(self) -> typing.Self:
+        """The same as it was set up, for a Placement that holds it again."""
+        scene = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, dict | list):
+                setattr(scene, name, copy.copy(value))
+        return scene
 
     def name(self, bus: str) -> str:
         return f'{self.node}_pci_0000_{bus}_00_0'
@@ -207,41 +224,73 @@ class TraitsScene(Scene):
         )
 
 
-class FaultTestCase(testtools.TestCase):
+class Prepared(typing.NamedTuple):
+    """A scene that nothing happened to, and what it takes if nothing does."""
+
+    scene: Scene
+    requests: list[proxy.Seen]
+
+
+class FaultTestCase(placements.PlacementTestCase):
     make_scene: type[Scene] = FullScene
+    prepared: typing.ClassVar[Prepared | None]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.prepared = None
 
     def setUp(self) -> None:
         super().setUp()
-        self.running = self.useFixture(placements.RunningPlacement())
-        self.proxy = self.running.proxy
-        self.numbers = itertools.count()
+        made = self.prepared or self.prepare()
+        type(self).prepared = made
+        self.requests = made.requests
+        self.count = len(made.requests)
+        self.writes = sum(seen.writes for seen in made.requests)
+
+    def prepare(self) -> Prepared:
+        """Once for all tests of a class."""
         # The traits that all of them need are there from now on.
-        scene = self.scene()
+        scene = self.make_scene(self.running, 'node0', 0)
         self.proxy.reset()
         scene.sync()
         scene.check(self)
-        scene = self.scene()
+        scene = self.make_scene(self.running, 'node1', 1)
+        self.running.save('prepared')
         self.proxy.reset()
-        scene.sync()
-        self.count = len(self.proxy.seen)
-        self.writes = len(self.proxy.writes)
+        scene.again().sync(placements.PATIENT)
+        return Prepared(scene, self.proxy.seen)
 
     def scene(self) -> Scene:
-        number = next(self.numbers)
-        return self.make_scene(self.running, f'node{number}', number)
+        assert self.prepared is not None
+        self.running.restore('prepared')
+        return self.prepared.scene.again()
+
+    def each(
+        self, *faults: proxy.Fault
+    ) -> Iterator[tuple[int, list[proxy.Fault]]]:
+        """The number of each request, and those that it can meet."""
+        for number, seen in enumerate(self.requests):
+            can_meet = [
+                fault
+                for fault in faults
+                if seen.writes or fault not in proxy.OF_WRITES
+            ]
+            if can_meet:
+                yield number, can_meet
 
     def try_each(self, *faults: proxy.Fault) -> None:
         """Each request meets these, one attempt after the other."""
-        for request in range(self.count):
+        for request, can_meet in self.each(*faults):
             scene = self.scene()
-            meets = dict(enumerate(faults, request))
+            meets = dict(enumerate(can_meet, request))
             self.proxy.reset(meets.get)
-            scene.sync()
+            scene.sync(BRISK if SLOW & {*can_meet} else PATIENT)
             scene.check(self)
 
     def try_outages(self, fault: proxy.Fault) -> None:
         """From each request on nothing works, until the next run."""
-        for request in range(self.count):
+        for request, _ in self.each(fault):
             scene = self.scene()
             meets = dict.fromkeys(range(request, 1000), fault)
             self.proxy.reset(meets.get)
