@@ -20,7 +20,6 @@ import pathlib
 
 from nova_vgpu.simulation import host as simulation
 from nova_vgpu.simulation import node_devices
-from nova_vgpu.simulation import tree
 from nova_vgpu.tests import domains
 from nova_vgpu.tests.functional import test_provider_commands
 
@@ -46,11 +45,13 @@ def host_with_servers() -> simulation.SimulatedHost:
 class HandBackTest(test_provider_commands.ProviderTestCase):
     shown_options = '--libvirt qemu:///system '
 
+    @classmethod
+    def simulate(cls) -> simulation.SimulatedHost:
+        return host_with_servers()
+
     def setUp(self) -> None:
         super().setUp()
-        simulated = host_with_servers()
-        self.sysfs = self.directory / 'with-servers'
-        tree.write_tree(simulated, self.sysfs)
+        simulated = self.simulate()
         card = simulated.gpus[0]
         mdevs = [uuid for vf in (0, 2) for uuid, _ in card.mdevs(vf)]
         guests = [

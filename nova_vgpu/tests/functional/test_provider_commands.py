@@ -24,7 +24,6 @@ import sys
 import typing
 
 import fixtures
-import testtools
 
 from nova_vgpu.cmd import main
 from nova_vgpu.simulation import host as simulation
@@ -44,20 +43,31 @@ GPUS = {
 SECRET = 'admin:no-project'  # that of an administrator, too
 
 
-class ProviderTestCase(testtools.TestCase):
+class ProviderTestCase(placements.PlacementTestCase):
     #: Of the program, as a page has them.
     shown_options = ''
+    #: Commands only read it: once for all tests of a class.
+    sysfs: typing.ClassVar[pathlib.Path]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        directory = fixtures.TempDir()
+        directory.setUp()
+        cls.addClassCleanup(directory.cleanUp)
+        cls.sysfs = pathlib.Path(directory.path) / 'sys'
+        tree.write_tree(cls.simulate(), cls.sysfs)
+
+    @classmethod
+    def simulate(cls) -> simulation.SimulatedHost:
+        return simulation.demo_host()
 
     def setUp(self) -> None:
         super().setUp()
         if not EXAMPLES.is_dir():
             self.skipTest('the documentation is not part of a wheel')
         self.useFixture(fixtures.EnvironmentVariable('COLUMNS', '80'))
-        self.running = self.useFixture(placements.RunningPlacement())
-        self.operator = self.running.operator
-        self.proxy = self.running.proxy
         self.directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        tree.write_tree(simulation.demo_host(), self.directory / 'sys')
         # In place of what there is in /etc/nova.
         self.config_dir = self.directory / 'conf.d'
         self.config_dir.mkdir()
@@ -69,7 +79,7 @@ class ProviderTestCase(testtools.TestCase):
 
     def options(self) -> list[str]:
         return [
-            f'--sysfs-root={self.directory / "sys"}',
+            f'--sysfs-root={self.sysfs}',
             f'--config-file={self.config}',
             f'--config-dir={self.config_dir}',
         ]
