@@ -37,12 +37,9 @@ T4_4Q = 'CUSTOM_VGPU_TYPE_T4_4Q'
 BOTH = ('84:00.0', '85:00.0')
 
 
-class PlacementTestCase(testtools.TestCase):
+class PlacementTestCase(placements.PlacementTestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.running = self.useFixture(placements.RunningPlacement())
-        self.proxy = self.running.proxy
-        self.operator = self.running.operator
         self.client = placements.connect(self.proxy.url)
 
     def sync(self, target: application.Target) -> list[values.Change]:
