@@ -100,7 +100,10 @@ def run_proxy(target: str) -> Iterator[Proxy]:
     with http.server.ThreadingHTTPServer((LOOPBACK, 0), Handler) as server:
         server.daemon_threads = True
         proxy.url = f'http://{LOOPBACK}:{server.server_address[1]}'
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        # A run that is broken off does not clean up after a class.
+        thread = threading.Thread(
+            target=server.serve_forever, args=(0.01,), daemon=True
+        )
         thread.start()
         try:
             yield proxy
