@@ -22,8 +22,10 @@ import contextlib
 import os
 import pathlib
 import shutil
+import signal
 import sys
 import time
+import typing
 import urllib.parse
 
 from lab import agent
@@ -56,6 +58,8 @@ def main() -> int:
         raise SystemExit('The lab needs root: it makes a Debian and its disk.')
     if shutil.which('mmdebstrap') is None:
         raise SystemExit('mmdebstrap is missing: apt-get install mmdebstrap')
+    # What was started is ended also then.
+    signal.signal(signal.SIGTERM, _end)
     its = cache.Cache(options.cache)
     began = time.monotonic()
     try:
@@ -69,6 +73,10 @@ def main() -> int:
     outcome = f'{len(failed)} failed: {", ".join(failed)}' if failed else 'ok'
     print(f'lab: {outcome} in {seconds:.0f} s; logs: {its.path / "run"}')
     return 1 if failed else 0
+
+
+def _end(number: int, frame: object) -> typing.NoReturn:
+    sys.exit(128 + number)
 
 
 def _parse() -> argparse.Namespace:
