@@ -32,7 +32,9 @@ from nova_vgpu import values
 from nova_vgpu.decisions import spelling
 from nova_vgpu.host import files
 from nova_vgpu.host import identity
+from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
+from nova_vgpu.host import type_memory
 from nova_vgpu.host import type_names
 
 if typing.TYPE_CHECKING:
@@ -118,6 +120,13 @@ def complete(source: HostSource, host: values.Host) -> values.Host:
     if source.is_this_machine:
         return type_names.complete(host, type_names.DEFAULT_PATH)
     return host
+
+
+def recall_types(source: HostSource, state_dir: str) -> type_memory.Recalled:
+    """What ids of types meant so far, if the host is this machine."""
+    if source.is_this_machine:
+        return type_memory.recall(state.StateDirectory(state_dir))
+    return type_memory.Recalled()
 
 
 def read_guests(source: HostSource) -> tuple[values.Guest, ...]:

@@ -31,6 +31,10 @@ class Apply(changes.Changer):
     else is done. It can be run at any time, and again after it was killed.
     "nova-vgpu restore" takes back what the last one did.
 
+    It remembers what the ids of types mean (in types.json below --state-dir).
+    If nova.conf has an id that a driver upgrade gave to another type, nothing
+    is done.
+
       nova-vgpu apply --dry-run
 
     Exit code: 0 the declared state is reached, 3 but for vGPUs that servers

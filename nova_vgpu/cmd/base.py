@@ -79,11 +79,14 @@ class Command(command.Command):
 
     def make_plan(self, host: values.Host) -> values.Plan:
         from nova_vgpu.decisions import mapper
+        from nova_vgpu.decisions import type_changes
 
         declaration, problems = application.load_declaration(
             self.options.config_file, self.options.config_dir
         )
-        return mapper.make_plan(declaration, host, problems)
+        types = application.recall_types(self.source, self.options.state_dir)
+        problems += tuple(type_changes.list_lost(types.lost))
+        return mapper.make_plan(declaration, host, problems, types.names)
 
     def say(self, text: str) -> None:
         """Something for the reader; standard output is for data."""

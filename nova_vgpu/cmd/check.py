@@ -27,6 +27,9 @@ class Check(base.Lister):
     start. An "error" concerns a GPU that is not ready or does not offer its
     type: it would have no inventory, the others would serve. Exit code: 0
     clean or warnings only, 1 warnings with --strict, 2 errors.
+
+    On this very machine, ids of types are compared with what they meant so
+    far, which "nova-vgpu apply" and "nova-vgpu doctor" remember.
     """
 
     table_columns = ('Severity', 'Problem', 'Cure')

@@ -32,12 +32,9 @@ def recall(
     directory: state.StateDirectory,
 ) -> tuple[type_changes.Names | None, tuple[values.Finding, ...]]:
     """What ids meant; None if that is not known and not to be written."""
-    try:
-        return type_memory.read(directory), ()
-    except exception.StateDamaged as error:
-        return _put_away(directory, error)
-    except exception.StateUnusable as error:
-        return None, (_lost(directory, f'{error}'),)
+    recalled = type_memory.recall(directory, may_put_aside=True)
+    found = () if recalled.lost is None else (_lost(directory, recalled.lost),)
+    return recalled.names if recalled.may_write else None, found
 
 
 def remember(
@@ -64,16 +61,6 @@ def remember(
             ),
         )
     return ()
-
-
-def _put_away(
-    directory: state.StateDirectory, error: exception.StateDamaged
-) -> tuple[type_changes.Names | None, tuple[values.Finding, ...]]:
-    try:
-        aside = type_memory.set_aside(directory)
-    except exception.StateUnusable:
-        return None, (_lost(directory, f'{error}'),)
-    return (), (_lost(directory, f'{error} It is now {aside}.'),)
 
 
 def _lost(directory: state.StateDirectory, why: str) -> values.Finding:

@@ -66,9 +66,6 @@ class Holdings:
 class Holding(planning.Planning):
     """Knows who has which vGPU, and takes back those of nobody."""
 
-    #: Where the commands remember what an operator did by hand.
-    state_path: str = state.DEFAULT_PATH
-
     def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         self._claims = claims.Claims(_shared_claims)
         self._failures = log.FailureLog()

@@ -37,9 +37,12 @@ from nova_vgpu.compute import log
 from nova_vgpu.conf import devices
 from nova_vgpu.decisions import mapper
 from nova_vgpu.decisions import resolution
+from nova_vgpu.decisions import type_changes
 from nova_vgpu.host import files
 from nova_vgpu.host import libvirt_nodes
+from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
+from nova_vgpu.host import type_memory
 from nova_vgpu.host import type_names
 
 CONF = nova.conf.CONF
@@ -56,6 +59,8 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
 
     #: sysfs of the host; None to go by libvirt alone.
     sysfs: files.Files | None = files.Files(sysfs.DEFAULT_ROOT)
+    #: Where the commands keep what one run has to tell the next.
+    state_path: str = state.DEFAULT_PATH
     #: Nova's; None until the providers are first updated.
     provider_tree: typing.Any
 
@@ -66,6 +71,8 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         # The functions of each GPU that may hold its vGPUs, by its name.
         self._functions: dict[str, frozenset[str]] = {}
         self._type_names: Mapping[str, str] = {}
+        # What ids of types meant when the service started, or since then.
+        self._remembered: type_changes.Names = ()
         self._validated = False
         super().__init__(*args, **kwargs)
 
@@ -78,17 +85,33 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         self._declaration, self._declaration_problems = (
             devices.read_declaration(CONF)
         )
+        self._recall_types()
         self.mdev_classes = {
             declared.resource_class for declared in self._declaration.types
         }
         return [declared.name for declared in self._declaration.types]
+
+    def _recall_types(self) -> None:
+        """Read once what ids of types meant so far.
+
+        Not again: after a correction of nova.conf the file is renewed, and
+        this service goes on with what it read of nova.conf when it started.
+        It is not written, for that is not for Nova's user to do.
+        """
+        if self._declaration.types:
+            types = type_memory.recall(state.StateDirectory(self.state_path))
+            self._remembered = types.names
+            self._declaration_problems += tuple(
+                type_changes.list_lost(types.lost)
+            )
 
     def _make_plan(self) -> values.Plan:
         """The plan for the host as it is now.
 
         :raises InvalidLibvirtGPUConfig: the first time, if the operator has to
             correct something. Later the same can only come from hardware that
-            went away, which does not take the node down.
+            went away, or from another driver of the vendor's, neither of which
+            takes the node down.
         """
         host = libvirt_nodes.read_host(
             self._host.get_connection(),
@@ -97,13 +120,19 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         if self.sysfs is not None and self.sysfs.root == sysfs.DEFAULT_ROOT:
             host = type_names.complete(host, type_names.DEFAULT_PATH)
         plan = mapper.make_plan(
-            self._declaration, host, self._declaration_problems
+            self._declaration,
+            host,
+            self._declaration_problems,
+            self._remembered,
         )
         if not self._validated:
             mapper.require_valid(plan)
             self._validated = True
         self._problem_log.say(plan.problems)
         self._type_names = resolution.list_type_names(host)
+        self._remembered = type_changes.list_names(
+            self._remembered, host, self._declaration
+        )
         self._fill_tables(plan)
         return plan
 

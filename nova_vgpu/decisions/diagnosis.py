@@ -60,20 +60,19 @@ def _find_type_changes(
     )
     for change in changes:
         if change.option is not None:
+            problem = type_changes.make_problem(change)
             yield values.Finding(
                 values.Severity.ERROR,
                 'type-id-changed',
-                change.option,
-                f'{change.option} enables {change.id}, which meant '
-                f'{change.old} and means {change.new} now.',
+                problem.subject,
+                problem.message,
                 (
                     values.Evidence(
                         'types.json', f'{change.id} = {change.old}'
                     ),
                     values.Evidence('host', f'{change.id} = {change.new}'),
                 ),
-                f'Write the type that is meant by its name, in '
-                f'{change.option} and in the name of its section.',
+                problem.cure,
             )
     others = [change for change in changes if change.option is None]
     if others:

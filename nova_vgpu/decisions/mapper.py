@@ -19,6 +19,7 @@ inventory, and leaves the others alone.
 """
 
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
 
 from nova_vgpu import exception
@@ -27,6 +28,7 @@ from nova_vgpu.decisions import assignment
 from nova_vgpu.decisions import claims
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import resolution
+from nova_vgpu.decisions import type_changes
 from nova_vgpu.decisions import validation
 from nova_vgpu.knowledge import capabilities
 
@@ -38,12 +40,16 @@ def make_plan(
     declaration: values.Declaration,
     host: values.Host,
     found_before: Iterable[values.Problem] = (),
+    remembered: type_changes.Names = (),
 ) -> values.Plan:
     """The whole plan.
 
     :param found_before: problems that reading the declaration brought up.
+    :param remembered: what ids of types meant on this host so far.
     """
+    changes = type_changes.find_in_use(remembered, host, declaration)
     problems = [*found_before, *validation.check_declaration(declaration)]
+    problems.extend(map(type_changes.make_problem, changes))
     problems.extend(validation.check_section_names(declaration, host))
     problems.extend(validation.check_faults(host))
     claimed, address_problems = claims.find_claims(declaration.types, host)
@@ -65,18 +71,14 @@ def make_plan(
         )
         if isinstance(placed, values.LeftAlone):
             left_alone.append(placed)
+        elif type_changes.is_concerned(placed.declared, changes):
+            # No type at all, rather than one that may not be meant: also a
+            # nova-compute that runs already must not give it to servers.
+            assignments.append(placed)
         else:
             settled, found = assignment.settle(placed, names)
             assignments.append(settled)
-            # A type that nobody offers is one problem, not one per GPU.
-            problems.extend(
-                problem
-                for problem in found
-                if problem.code != 'type-not-offered'
-                or placed.reason is values.Reason.LISTED
-                or placed.declared.name not in nowhere
-                or not gpu.types
-            )
+            problems.extend(_without_repetition(found, placed, nowhere))
     problems.extend(
         validation.check_types(declaration, host, assignments, nowhere)
     )
@@ -93,6 +95,22 @@ def require_valid(plan: values.Plan) -> None:
     fatal = plan.problems_of(values.Severity.FATAL)
     if fatal:
         raise exception.InvalidLibvirtGPUConfig(fatal)
+
+
+def _without_repetition(
+    found: Iterable[values.Problem],
+    placed: values.Assignment,
+    nowhere: frozenset[str],
+) -> Iterator[values.Problem]:
+    """A type that nobody offers is one problem, not one per GPU."""
+    for problem in found:
+        if (
+            problem.code != 'type-not-offered'
+            or placed.reason is values.Reason.LISTED
+            or placed.declared.name not in nowhere
+            or not placed.gpu.types
+        ):
+            yield problem
 
 
 def _assign_listed(

@@ -22,9 +22,13 @@ Kept in ``types.json`` in the state directory::
 Ids are the driver's and not a GPU's: one id means one type on all GPUs of a
 host, whatever their model, and the part before the hyphen names the vendor.
 So an id is enough of a key. Types without a name are not in there.
+
+``nova-vgpu apply`` and ``nova-vgpu doctor`` write it. All others only read it,
+nova-compute too, whose user may not write there.
 """
 
 from collections.abc import Iterable
+import dataclasses
 import json
 
 from nova_vgpu import exception
@@ -37,6 +41,36 @@ Names = tuple[tuple[str, str], ...]
 
 _FORMAT = 1
 _ASIDE = '.unreadable'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Recalled:
+    """What is remembered, as far as it can be read.
+
+    ``lost`` says why it cannot. ``may_write`` is False if a file is in the
+    way that is not to be overwritten.
+    """
+
+    names: Names = ()
+    lost: str | None = None
+    may_write: bool = True
+
+
+def recall(
+    directory: state.StateDirectory, may_put_aside: bool = False
+) -> Recalled:
+    """Read the names; a file that cannot be read stops nobody.
+
+    :param may_put_aside: whether one that is damaged may be renamed.
+    """
+    try:
+        return Recalled(read(directory))
+    except exception.StateDamaged as error:
+        if may_put_aside:
+            return _put_aside(directory, error)
+        return Recalled((), str(error), False)
+    except exception.StateUnusable as error:
+        return Recalled((), str(error), False)
 
 
 def read(directory: state.StateDirectory) -> Names:
@@ -80,6 +114,16 @@ def set_aside(directory: state.StateDirectory) -> str:
     :raises StateUnusable: if that fails.
     """
     return directory.set_aside(FILE, _ASIDE)
+
+
+def _put_aside(
+    directory: state.StateDirectory, error: exception.StateDamaged
+) -> Recalled:
+    try:
+        aside = set_aside(directory)
+    except exception.StateUnusable:
+        return Recalled((), str(error), False)
+    return Recalled((), f'{error} It is now {aside}.')
 
 
 def _damaged(

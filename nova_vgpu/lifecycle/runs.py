@@ -31,6 +31,7 @@ from nova_vgpu.decisions import courses
 from nova_vgpu.decisions import mapper
 from nova_vgpu.decisions import mode_findings
 from nova_vgpu.decisions import steps
+from nova_vgpu.decisions import type_changes
 from nova_vgpu.host import locks
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.lifecycle import execution
@@ -101,7 +102,10 @@ def plan(
         picture = surroundings.look(
             around, connection, reporter.warn, may_put_aside=False
         )
-    made, found = _plan(around, wish, picture)
+    recalled = surroundings.recall_types(
+        around, reporter.warn, may_put_aside=False
+    )
+    made, found = _plan(around, wish, picture, recalled.names)
     return Draft(found, _problems_of(made, found, wish))
 
 
@@ -119,12 +123,18 @@ def apply(
     with _alone(around, reporter) as (connection, executor):
         journal = _open_journal(around, reporter)
         unfinished = journal.read().unfinished
+        recalled = surroundings.recall_types(around, reporter.warn)
+        names = recalled.names
         late: list[values.Refusal] = []
         for _ in range(_MOST_ROUNDS):
             picture = surroundings.look(
                 around, connection, reporter.warn, unfinished
             )
-            made, found = _plan(around, wish, picture)
+            made, found = _plan(around, wish, picture, names)
+            # Here: a GPU that is full in the end may name its types no more.
+            names = type_changes.list_names(
+                names, picture.host, wish.declaration
+            )
             stopped = {failure.step.gpu for failure in outcome.failures}
             stopped.update(refusal.gpu for refusal in late)
             steps = [c for c in found if c.steps and c.gpu not in stopped]
@@ -140,6 +150,7 @@ def apply(
         journal.end()
         picture = surroundings.look(around, connection, reporter.warn)
         surroundings.remember(around, picture, picture.held.kept.functions)
+        surroundings.remember_types(around, recalled, names)
     return outcome
 
 
@@ -239,8 +250,11 @@ def _plan(
     around: surroundings.Surroundings,
     wish: Wish,
     picture: surroundings.Picture,
+    remembered: type_changes.Names,
 ) -> tuple[values.Plan, tuple[values.Course, ...]]:
-    made = mapper.make_plan(wish.declaration, picture.host, wish.problems)
+    made = mapper.make_plan(
+        wish.declaration, picture.host, wish.problems, remembered
+    )
     mapper.require_valid(made)
     made = dataclasses.replace(
         made, problems=(*made.problems, *_check_mig(around, made))

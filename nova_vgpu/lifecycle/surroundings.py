@@ -26,6 +26,7 @@ import uuid
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import resolution
+from nova_vgpu.decisions import type_changes
 from nova_vgpu.host import files
 from nova_vgpu.host import kept
 from nova_vgpu.host import mixing
@@ -34,6 +35,7 @@ from nova_vgpu.host import sriov
 from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import tools
+from nova_vgpu.host import type_memory
 
 Warn = Callable[[str], None]
 
@@ -147,6 +149,29 @@ def remember(
         if vgpu.uuid is not None and vgpu.type_id in names
     )
     kept.write(around.state, values.Kept(known, functions))
+
+
+def recall_types(
+    around: Surroundings, warn: Warn, may_put_aside: bool = True
+) -> type_memory.Recalled:
+    """What ids of types meant so far; a damaged file is put aside."""
+    recalled = type_memory.recall(around.state, may_put_aside)
+    for problem in type_changes.list_lost(recalled.lost):
+        warn(problem.message)
+    return recalled
+
+
+def remember_types(
+    around: Surroundings,
+    recalled: type_memory.Recalled,
+    names: type_changes.Names,
+) -> None:
+    """Keep what ids mean now, for when the driver is another one.
+
+    :raises StateUnusable: if it cannot be written.
+    """
+    if recalled.may_write and names != recalled.names:
+        type_memory.write(around.state, names)
 
 
 @contextlib.contextmanager

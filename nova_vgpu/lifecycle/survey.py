@@ -17,6 +17,8 @@ import itertools
 from nova_vgpu import values
 from nova_vgpu.decisions import courses
 from nova_vgpu.decisions import mapper
+from nova_vgpu.decisions import type_changes
+from nova_vgpu.host import type_memory
 from nova_vgpu.lifecycle import journal
 from nova_vgpu.lifecycle import runs
 from nova_vgpu.lifecycle import surroundings
@@ -37,7 +39,13 @@ def look(
     """
     with around.connect() as connection:
         picture = surroundings.look(around, connection, warn)
-    made = mapper.make_plan(wish.declaration, picture.host, wish.problems)
+    types = type_memory.recall(around.state)
+    made = mapper.make_plan(
+        wish.declaration,
+        picture.host,
+        (*wish.problems, *type_changes.list_lost(types.lost)),
+        types.names,
+    )
     found: tuple[values.Course, ...] = ()
     if not made.problems_of(values.Severity.FATAL):
         # The same names in every round, or each would find other mdevs

@@ -266,6 +266,10 @@ class Program(main.NovaVGPU):
         self._host = host
         super().__init__(**streams)
 
+    def initialize_app(self, argv: list[str]) -> None:
+        super().initialize_app(argv)
+        self.options.state_dir = str(self._host.path / 'state')
+
     def read_host(self, source: object) -> values.Host:
         return self._host.complete(self._host.read())
 

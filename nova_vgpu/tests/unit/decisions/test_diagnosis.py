@@ -700,7 +700,7 @@ class TestTypeIds(DiagnosisTestCase):
             ),
             'error',
             'type-id-changed',
-            'meant GRID P4-1B and means GRID T4-2Q now',
+            'meant GRID P4-1B on this host so far and means GRID T4-2Q now',
             '[devices]enabled_vgpu_types',
             'by its name',
         )

@@ -71,6 +71,29 @@ class TestTypeMemory(testtools.TestCase):
         )
         self.assertNotIsInstance(error, exception.StateDamaged)
 
+    def test_what_cannot_be_read_stops_nobody(self) -> None:
+        self.file.parent.mkdir()
+        self.file.write_text('{')
+        for _ in range(2):
+            recalled = type_memory.recall(self.state)
+            self.assertEqual(((), False), (recalled.names, recalled.may_write))
+            self.assertIn(str(self.file), str(recalled.lost))
+        self.file.unlink()
+        self.file.mkdir()
+        recalled = type_memory.recall(self.state, may_put_aside=True)
+        self.assertEqual(((), False), (recalled.names, recalled.may_write))
+        self.assertIn(str(self.file), str(recalled.lost))
+
+    def test_a_new_file_takes_the_place_of_a_damaged_one(self) -> None:
+        self.file.parent.mkdir()
+        self.file.write_text('{')
+        recalled = type_memory.recall(self.state, may_put_aside=True)
+        self.assertEqual(((), True), (recalled.names, recalled.may_write))
+        self.assertIn(f'{self.file}.unreadable', str(recalled.lost))
+        self.assertEqual(
+            type_memory.Recalled(), type_memory.recall(self.state)
+        )
+
     def test_a_damaged_file_is_put_away(self) -> None:
         self.file.parent.mkdir()
         self.file.write_text('{')
