@@ -80,6 +80,10 @@ class StepFailed(NovaVGPUError):
         self.cure = cure
 
 
+class PlanOutdated(StepFailed):
+    """A change does not fit the host any more; nothing was done."""
+
+
 class InUse(NovaVGPUError):
     """A change of the host is refused: somebody has what it is about."""
 

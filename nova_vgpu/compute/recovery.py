@@ -15,7 +15,8 @@
 
 It keeps them meanwhile, and finds them again if they are gone, which is what a
 reboot of the host does: a type that was set is always gone, an mdev if nothing
-defined it or started it.
+defined it or started it. An mdev that was started as another type, because a
+release of the vendor's driver numbers types anew, is made again.
 """
 
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ from oslo_log import log as logging
 from nova_vgpu import values
 from nova_vgpu.compute import allocation
 from nova_vgpu.compute import guests
+from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import upkeep
 from nova_vgpu.host import guests as host_guests
 
@@ -85,10 +87,12 @@ class Recovery(allocation.Allocation):
         functions = {name for name in own if guests.is_function(name)}
         if functions:
             self._require_functions(instance, functions)
-        lost = self._list_lost_mdevs(own - functions)
-        if lost:
+        mdevs = own - functions
+        if self._list_lost_mdevs(mdevs):
             self._start_held_mdevs()
-            lost = self._list_lost_mdevs(lost)
+        if mdevs:
+            self._clear_mistakes(instance, mdevs)
+        lost = self._list_lost_mdevs(mdevs)
         if lost:
             self._create_lost(context, instance, lost)
 
@@ -107,6 +111,46 @@ class Recovery(allocation.Allocation):
                     f'The vGPU of {instance.uuid} on {vgpu.name} is not there '
                     'and cannot be made. "nova-vgpu check" may say why.'
                 )
+
+    def _clear_mistakes(self, instance: typing.Any, mdevs: Set[str]) -> None:
+        """Remove mdevs that are of other types than were given to guests.
+
+        libvirt and mdevctl start an mdev by the id in its definition, which a
+        release of the vendor's driver may have given to another type. All of
+        them go, not only the server's: a GPU may take one size only.
+
+        :raises ComputeResourcesUnavailable: if one of the server's stays.
+        """
+        if not list(self._list_mistakes(instance, mdevs)):
+            return
+        self._keep_up()
+        for uuid, current, noted in self._list_mistakes(instance, mdevs):
+            raise unavailable(
+                f'vGPU {uuid} of {instance.uuid} is of type {current}, but '
+                f'the server was given {noted}: ids of types mean other types '
+                'than when it was made. Shut the server down and run '
+                '"nova-vgpu apply", which makes it again or says why it '
+                'cannot.'
+            )
+
+    def _list_mistakes(
+        self, instance: typing.Any, mdevs: Set[str]
+    ) -> Iterator[tuple[str, str, str | None]]:
+        """mdevs of a server, with what they are and what they should be."""
+        there = {
+            vgpu.name: vgpu
+            for gpu in self._make_plan().gpus
+            for vgpu in gpu.all_vgpus
+        }
+        for noted in self._read_vgpus(instance):
+            current = there.get(noted.name)
+            if (
+                current is not None
+                and noted.name in mdevs
+                and not upkeep.is_as_noted(current, noted, self._type_names)
+            ):
+                name = self._type_names[current.type_id]
+                yield noted.name, name, noted.type_name
 
     def _read_vgpus(self, instance: typing.Any) -> list[values.GuestVGPU]:
         guest = host_guests.read_guest(
@@ -164,7 +208,7 @@ class Recovery(allocation.Allocation):
         type_name: str | None,
     ) -> None:
         gpu, now = assigned.gpu, assigned.type
-        if type_name and now and type_name != now.name:
+        if type_name and now and not resolution.find_matches(type_name, [now]):
             raise unavailable(
                 f'vGPU {uuid} of {instance.uuid} is gone: it was of type '
                 f'{type_name}, but GPU {gpu} serves {now} now.'

@@ -20,14 +20,18 @@
 
 That is the order in which hardware wants it: a GPU has no types without VFs,
 and its mode cannot be changed while it has a vGPU. What a guest has is never
-in the way. GPUs do not wait for each other.
+in the way; but an mdev that is of another type than it is to be is made again
+while its guest does not run (:mod:`nova_vgpu.decisions.mistakes`). GPUs do not
+wait for each other.
 """
 
 from collections.abc import Callable
+from collections.abc import Container
 from collections.abc import Iterator
 from collections.abc import Mapping
 
 from nova_vgpu import values
+from nova_vgpu.decisions import mistakes
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import recall
 from nova_vgpu.decisions import resolution
@@ -85,14 +89,18 @@ class _Planner:
         self._functions = _list_functions(assigned)
 
     def plan(self) -> values.Course:
-        refusals: list[values.Refusal] = []
         owner = self._owners.get(self._gpu.name)
         if owner is not None and self._gpu.address is not None:
             what = 'the GPU as a whole'
             refused = steps.refuse(self._name, what, owner)
             return values.Course(self._name, (), (refused,))
-        removals = list(self._remove_others(refusals))
-        creations = list(self._create_held())
+        mended = self._mend_mistakes()
+        refusals = list(mended.refusals)
+        removals = [
+            *mended.removals,
+            *self._remove_others(refusals, mended.decided),
+        ]
+        creations = [*mended.creations, *self._create_held()]
         creations += self._create_ahead(creations)
         in_order = (
             *self._make_ready(),
@@ -113,10 +121,24 @@ class _Planner:
             yield values.SetVFs(self._name, 0, self._gpu.sriov.total)
         yield values.AwaitTypes(self._name)
 
+    def _mend_mistakes(self) -> mistakes.Mended:
+        return mistakes.mend(
+            mistakes.Scene(
+                self._gpu,
+                self._functions,
+                self._held,
+                self._names,
+                self._is_declared,
+            )
+        )
+
     def _remove_others(
-        self, refusals: list[values.Refusal]
+        self, refusals: list[values.Refusal], decided: Container[str]
     ) -> Iterator[values.SetType | values.SetMdev]:
-        """vGPUs of another type than the GPU is to serve."""
+        """vGPUs of another type than the GPU is to serve.
+
+        :param decided: those of which it is known already what becomes.
+        """
         if self._assigned.type is None and not _may_be_hidden(self._assigned):
             return  # what it is to serve is not known
         for vgpu in self._gpu.all_vgpus:
@@ -127,6 +149,7 @@ class _Planner:
                 (name is None and self._assigned.type is None)
                 or self._is_declared(vgpu_type)
                 or vgpu.function not in self._functions
+                or vgpu.name in decided
             ):
                 continue
             called = steps.label(vgpu_type)
@@ -149,7 +172,7 @@ class _Planner:
                     vgpu.function,
                     vgpu.uuid,
                     called,
-                    self._state_of(vgpu.uuid),
+                    self._held.state_of(vgpu.uuid),
                     _ABSENT,
                 )
         for mdev in recall.list_lost(self._gpu, self._functions, self._held):
@@ -269,7 +292,7 @@ class _Planner:
             return  # what stays leaves no choice
         wanted = {_type_in(step) for step in creations}
         wanted.add(self._declared_name)
-        sizes = {self._size_of(name) for name in wanted}
+        sizes = {mistakes.size_of(self._gpu, name) for name in wanted}
         if len(sizes) > 1 and None not in sizes:
             yield values.SetMixing(self._name, False, True)
 
@@ -280,11 +303,6 @@ class _Planner:
             return steps.label(self._assigned.type)
         return self._assigned.declared.name
 
-    def _size_of(self, name: str) -> int | None:
-        matches = resolution.find_matches(name, self._gpu.types)
-        found = matches[0] if matches else values.VGPUType(name, name)
-        return capabilities.facts_of(self._gpu, found).framebuffer_mib
-
     def _is_declared(self, vgpu_type: values.VGPUType) -> bool:
         """Whether a type is the one that the GPU is to serve."""
         if self._assigned.type is not None:
@@ -294,12 +312,6 @@ class _Planner:
             return bool(same)
         wanted = self._assigned.declared.name
         return bool(resolution.find_matches(wanted, [vgpu_type]))
-
-    def _state_of(self, uuid: str) -> values.MdevState:
-        for mdev in self._held.mdevs:
-            if mdev.uuid == uuid:
-                return mdev.state
-        return values.MdevState.TRANSIENT
 
     def _address(self, function: str) -> str:
         return self._functions[function]

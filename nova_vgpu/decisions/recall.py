@@ -11,11 +11,16 @@
 #    under the License.
 
 
-"""mdevs that are not there, and what is known of them.
+"""What mdevs are known to be, also those that are not there.
 
 Three sources have a word: libvirt has definitions, by the id that a type had
 when they were made; guests note the names of the types of their vGPUs; and it
-is remembered where mdevs were that were seen, and of which type.
+is remembered where mdevs were that were seen, of which type, and by which id.
+
+A definition starts by its id, whatever that means by then. So one that is
+there by the id that is remembered, and is of another type, is so by mistake:
+the driver gave the id to another type. One that is there by another id was
+made anew, and is what it is.
 """
 
 from collections.abc import Container
@@ -23,6 +28,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 
 from nova_vgpu import values
+from nova_vgpu.decisions import resolution
 
 
 def list_lost(
@@ -41,7 +47,10 @@ def list_lost(
         wanted = uuid in owners or uuid in held.unfinished
         if wanted and uuid not in known and kept.parent in functions:
             yield values.Mdev(
-                uuid, kept.parent, kept.type, values.MdevState.ABSENT
+                uuid,
+                kept.parent,
+                kept.type_id or kept.type,
+                values.MdevState.ABSENT,
             )
 
 
@@ -49,12 +58,35 @@ def type_of(
     mdev: values.Mdev, held: values.Holdings, names: Mapping[str, str]
 ) -> values.VGPUType:
     """What an mdev is: its id may mean another type by now."""
-    owner = held.owners.get(mdev.uuid)
+    known = _find_name(mdev.uuid, mdev.parent, mdev.type_id, held)
+    return values.VGPUType(mdev.type_id, known or names.get(mdev.type_id))
+
+
+def find_mistaken(
+    vgpu: values.VGPU, held: values.Holdings, names: Mapping[str, str]
+) -> str | None:
+    """The type that an mdev is to be of, if it is there as another one.
+
+    One that nothing names now is taken for what it is to be.
+    """
+    current = names.get(vgpu.type_id)
+    if vgpu.uuid is None or current is None:
+        return None
+    known = _find_name(vgpu.uuid, vgpu.function, vgpu.type_id, held)
+    if known is None:
+        return None
+    same = values.VGPUType(vgpu.type_id, current)
+    return None if resolution.find_matches(known, [same]) else known
+
+
+def _find_name(
+    uuid: str, parent: str, type_id: str, held: values.Holdings
+) -> str | None:
+    """The name by which the type of an mdev is known; not by its id."""
+    owner = held.owners.get(uuid)
     noted = {v.name: v.type_name for v in owner.vgpus} if owner else {}
-    kept = held.kept.mdevs.get(mdev.uuid)
-    name = (
-        noted.get(mdev.uuid)
-        or (kept.type if kept else None)
-        or names.get(mdev.type_id)
-    )
-    return values.VGPUType(mdev.type_id, name)
+    kept = held.kept.mdevs.get(uuid)
+    # Files of older releases have no ids.
+    if kept and (kept.parent, kept.type_id or type_id) != (parent, type_id):
+        kept = None  # somebody made it anew
+    return noted.get(uuid) or (kept.type if kept else None)

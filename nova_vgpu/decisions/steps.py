@@ -50,7 +50,11 @@ def spell(name: str) -> str:
 
 
 def refuse(
-    gpu: str, what: str, owner: values.Guest, because: str = ''
+    gpu: str,
+    what: str,
+    owner: values.Guest,
+    because: str = '',
+    cure: str = 'Delete, resize or move that server',
 ) -> values.Refusal:
     """That something stays, because a guest has it."""
     state = 'runs' if owner.running else 'is shut off'
@@ -58,5 +62,5 @@ def refuse(
         gpu,
         f'GPU {gpu}: {what} is not touched: server {owner.uuid} '
         f'({owner.name}, which {state}) has it{because}.',
-        'Delete, resize or move that server, then run it again.',
+        f'{cure}, then run it again.',
     )

@@ -53,7 +53,11 @@ class ClearType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RemoveMdev:
-    """Remove an mdev that nobody has and that is in the way."""
+    """Remove an mdev that nobody has and that is in the way.
+
+    Or one that is of another type than the guest that has it was given; it is
+    made again when that starts.
+    """
 
     uuid: str
 
@@ -106,8 +110,10 @@ def find_room(
 def is_concerned(plan: values.Plan) -> bool:
     """Whether there can be anything to do, whoever has what."""
     return any(vf.vendor_vfio for gpu in plan.gpus for vf in gpu.vfs) or any(
-        not assigned.serves and assigned.gpu.all_vgpus
+        not assigned.serves or vgpu.type_id != assigned.type.id
         for assigned in plan.assignments
+        if assigned.type is not None
+        for vgpu in assigned.gpu.all_vgpus
     )
 
 
@@ -133,6 +139,7 @@ def plan_upkeep(
     assigned = {a.gpu.name: a for a in plan.assignments}
     for assignment in plan.assignments:
         yield from _make_way(assignment, taken)
+        yield from _clear_mistakes(assignment, owners, names)
     for gpu in plan.gpus:
         placed = assigned.get(gpu.name)
         for vf in gpu.vfs:
@@ -170,22 +177,22 @@ def has_its_type(
     vgpu: values.GuestVGPU,
     names: Mapping[str, str],
 ) -> bool:
-    """Whether a function is the vGPU that a guest was given.
+    """Whether a function is the vGPU that a guest was given."""
+    return any(is_as_noted(current, vgpu, names) for current in vf.vgpus)
+
+
+def is_as_noted(
+    current: values.VGPU, noted: values.GuestVGPU, names: Mapping[str, str]
+) -> bool:
+    """Whether a vGPU is of the type that its guest was given.
 
     A type that nothing names now, or that was not noted, is taken for it.
     """
-    for current in vf.vgpus:
-        name = names.get(current.type_id)
-        return (
-            name is None
-            or vgpu.type_name is None
-            or bool(
-                resolution.find_matches(
-                    vgpu.type_name, [values.VGPUType(current.type_id, name)]
-                )
-            )
-        )
-    return False
+    name = names.get(current.type_id)
+    if name is None or noted.type_name is None:
+        return True
+    same = values.VGPUType(current.type_id, name)
+    return bool(resolution.find_matches(noted.type_name, [same]))
 
 
 def _restore(
@@ -226,5 +233,30 @@ def _make_way(
             and vgpu.uuid not in taken
             and vgpu.function in assigned.functions
             and vgpu.type_id != assigned.type.id
+        ):
+            yield RemoveMdev(vgpu.uuid)
+
+
+def _clear_mistakes(
+    assigned: values.Assignment,
+    owners: Mapping[str, tuple[values.Guest, values.GuestVGPU]],
+    names: Mapping[str, str],
+) -> Iterator[Step]:
+    """mdevs of guests that do not run, and were given what is declared.
+
+    mdevctl starts an mdev by the id in its definition, which a release of the
+    driver may have given to another type.
+    """
+    if assigned.type is None:
+        return
+    for vgpu in assigned.gpu.all_vgpus:
+        if vgpu.uuid is None or vgpu.uuid not in owners:
+            continue
+        guest, noted = owners[vgpu.uuid]
+        if (
+            not guest.running
+            and vgpu.function in assigned.functions
+            and not is_as_noted(vgpu, noted, names)
+            and resolution.find_matches(noted.type_name or '', [assigned.type])
         ):
             yield RemoveMdev(vgpu.uuid)

@@ -17,10 +17,16 @@
 
     {
         'mdevs': {
-            '<UUID>': {'parent': '<its function>', 'type': '<its name>'}
+            '<UUID>': {
+                'parent': '<its function>',
+                'type': '<name of its type>',
+                'type_id': '<id that the type had, or null>',
+            }
         },
         'functions': {'<address>': '<name of its type>'},
     }
+
+Files of older releases have no ``type_id``, and those releases do not mind it.
 """
 
 import dataclasses
@@ -87,7 +93,9 @@ def _load(found: typing.Any) -> values.Kept:
     return values.Kept(
         {
             str(uuidlib.UUID(uuid)): values.KeptMdev(
-                _word(mdev['parent']), _word(mdev['type'])
+                _word(mdev['parent']),
+                _word(mdev['type']),
+                _word_or_nothing(mdev.get('type_id')),
             )
             for uuid, mdev in found['mdevs'].items()
         },
@@ -102,3 +110,7 @@ def _word(found: object) -> str:
     if not isinstance(found, str):
         raise TypeError(f'{found!r} is no word')
     return found
+
+
+def _word_or_nothing(found: object) -> str | None:
+    return None if found is None else _word(found)

@@ -78,6 +78,7 @@ def set_state(connection: Connection, wanted: values.Mdev) -> None:
     """Bring an mdev to its state; what is so already stays as it is.
 
     :raises StepFailed: if libvirt refuses, as for one that is in use.
+    :raises PlanOutdated: if it is there already, but as something else.
     :raises HostUnreadable: if libvirt is not clear.
     """
     try:
@@ -105,7 +106,7 @@ def _define(connection: Connection, wanted: values.Mdev) -> NodeDevice:
             continue
         same = (mdev.parent, mdev.type_id) == (wanted.parent, wanted.type_id)
         if mdev.state.is_started and not same:
-            raise exception.StepFailed(
+            raise exception.PlanOutdated(
                 f'mdev {mdev.uuid} is on {mdev.parent}, as {mdev.type_id}.',
                 'Remove it with "nova-vgpu device disable".',
             )

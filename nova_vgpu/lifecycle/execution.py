@@ -26,6 +26,7 @@ import typing
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import fitting
+from nova_vgpu.decisions import recall
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import steps
 from nova_vgpu.host import files
@@ -39,6 +40,8 @@ from nova_vgpu.lifecycle import surroundings
 
 _NVIDIA = 0x10DE
 _BY_HAND = '"nova-vgpu device disable"'
+_LOOK_AGAIN = 'Let libvirt look again: restart libvirtd, or virtnodedevd.'
+_PAUSE = 0.1
 
 
 class Executor:
@@ -54,6 +57,9 @@ class Executor:
         #: Whether steps are taken back: what was only to be there, then as
         #: now, is in nobody's way.
         self.is_undoing = False
+        #: mdevs that are started by a later step: a guest that does not run
+        #: has no vGPU less after that.
+        self.made_again: frozenset[str] = frozenset()
         self._around = around
         self._connection = connection
         self._lock = lock
@@ -71,7 +77,8 @@ class Executor:
         except values.MalformedAddress as error:  # in a journal, by hand
             raise exception.StepFailed(f'{error}.', 'Correct it.') from error
         except exception.StepFailed as error:
-            if not fitting.is_backed_by_mig(step):
+            is_outdated = isinstance(error, exception.PlanOutdated)
+            if is_outdated or not fitting.is_backed_by_mig(step):
                 raise
             raise exception.StepFailed(
                 error.message,
@@ -259,8 +266,9 @@ class Executor:
             return
         with self._alone(), self._creating():
             held = self._read_held()
-            if step.uuid in held.owners:
-                raise _in_use(step.gpu, step.uuid, held.owners[step.uuid])
+            owner = held.owners.get(step.uuid)
+            if owner is not None and not self._may_replace(step, owner, held):
+                raise _in_use(step.gpu, step.uuid, owner)
             known = {mdev.uuid: mdev for mdev in held.mdevs}
             if step.uuid in known:
                 mdev = dataclasses.replace(known[step.uuid], state=step.after)
@@ -272,9 +280,43 @@ class Executor:
             ):
                 raise exception.StepFailed(
                     'libvirt does not show it.',
-                    'Let libvirt look again: restart libvirtd, or '
-                    'virtnodedevd.',
+                    _LOOK_AGAIN,
                 )
+        if step.uuid in self.made_again:
+            self._await_gone(step.uuid)
+
+    def _await_gone(self, uuid: str) -> None:
+        """Until libvirt has noticed it, it would not define one anew."""
+        from nova_vgpu.host import mdevs
+
+        around = self._around
+        end = around.now() + around.timeout
+        while any(m.uuid == uuid for m in mdevs.list_mdevs(self._connection)):
+            if around.now() >= end:
+                raise exception.StepFailed(
+                    'libvirt still shows it.', _LOOK_AGAIN
+                )
+            around.sleep(_PAUSE)
+
+    def _may_replace(
+        self,
+        step: values.SetMdev,
+        owner: values.Guest,
+        held: values.Holdings,
+    ) -> bool:
+        """Whether what a guest has is to go, because it is of a wrong type.
+
+        It comes back with the right one.
+        """
+        if owner.running or step.uuid not in self.made_again:
+            return False
+        host = self.look()
+        names = resolution.list_type_names(host)
+        return any(
+            vgpu.uuid == step.uuid and recall.find_mistaken(vgpu, held, names)
+            for gpu in host.gpus
+            for vgpu in gpu.all_vgpus
+        )
 
     def _resolve(self, step: values.SetMdev) -> values.VGPUType:
         """The type of an mdev, as its parent calls it now."""

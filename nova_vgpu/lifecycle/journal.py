@@ -68,13 +68,16 @@ class Log:
 
     @property
     def unfinished(self) -> frozenset[str]:
-        """The mdevs that a run which was cut off was about to start."""
+        """The mdevs that a run which was cut off removed or meant to start.
+
+        What it removed may be what it was to make again.
+        """
         return frozenset(
             step.uuid
             for step in self.steps
             if self.is_open
             and isinstance(step, values.SetMdev)
-            and step.after.is_started
+            and step.after is not values.MdevState.DEFINED
         )
 
     @property

@@ -32,6 +32,9 @@ from nova_vgpu.lifecycle import surroundings
 
 _PAUSE = 0.5
 
+#: What becomes of a step that does not fit the host any more.
+PUT_OFF = 'put off'
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Failure:
@@ -68,8 +71,10 @@ class _Lane:
         is_optional = isinstance(step, values.SetMixing)
         # Without its driver or its functions, nothing goes on.
         is_base = isinstance(step, values.RepairDriver | values.SetVFs)
-        if (event in stops_at and not is_optional) or (
-            event == 'refused' and is_base
+        if (
+            event == PUT_OFF
+            or (event in stops_at and not is_optional)
+            or (event == 'refused' and is_base)
         ):
             self.steps.clear()
 
@@ -92,14 +97,23 @@ def perform(
     reporter: Reporter,
     journal: journals.Journal | None = None,
     stops_at: Container[str] = ('failed',),
+    is_replanned: bool = False,
 ) -> None:
     """Take the steps of all GPUs, in turn.
 
     :param stops_at: what becomes of a step after which no further one of its
         GPU is tried.
+    :param is_replanned: whether the host is looked at again after this: then
+        it is no failure that a step does not fit it any more.
     """
     executor.look()
     lanes = [_Lane(collections.deque(c.steps)) for c in found]
+    executor.made_again = frozenset(
+        step.uuid
+        for lane in lanes
+        for step in lane.steps
+        if isinstance(step, values.SetMdev) and step.after.is_started
+    )
     while any(lane.steps for lane in lanes):
         is_stuck = True
         for lane in lanes:
@@ -111,12 +125,15 @@ def perform(
                     journal.begin(step)
                 reporter.begin(step)
                 lane.began = around.now()
-            event = _take(around, step, executor, outcome, lane.began)
+            event = _take(
+                around, step, executor, outcome, lane.began, is_replanned
+            )
             if event is None:
                 continue
             is_stuck = False
             if journal is not None:
-                journal.finish(step, event)
+                # Of both, nothing was done.
+                journal.finish(step, 'refused' if event == PUT_OFF else event)
             reporter.finish(step, event)
             lane.go_on(event, stops_at)
         if is_stuck:
@@ -129,12 +146,15 @@ def _take(
     executor: execution.Executor,
     outcome: Outcome,
     began: float,
+    is_replanned: bool,
 ) -> str | None:
     """Try a step; None if it is not decided yet."""
     is_done = False
     try:
         is_done = executor.attempt(step)
     except exception.StepFailed as error:
+        if is_replanned and isinstance(error, exception.PlanOutdated):
+            return PUT_OFF
         outcome.failures.append(Failure(step, error))
         return 'failed'
     except exception.InUse as error:

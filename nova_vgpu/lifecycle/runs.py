@@ -39,8 +39,9 @@ from nova_vgpu.lifecycle import journal as journals
 from nova_vgpu.lifecycle import lanes
 from nova_vgpu.lifecycle import surroundings
 
-# What VFs and vGPUs in the way hid is seen when the host is read again.
-_MOST_ROUNDS = 4
+# What VFs and vGPUs in the way hid is seen when the host is read again, and so
+# are mdevs that mdevctl started meanwhile.
+_MOST_ROUNDS = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -143,7 +144,16 @@ def apply(
             if not steps:
                 break
             early = len(outcome.refusals)
-            lanes.perform(around, steps, executor, outcome, reporter, journal)
+            _remember_what_goes(around, picture, steps)
+            lanes.perform(
+                around,
+                steps,
+                executor,
+                outcome,
+                reporter,
+                journal,
+                is_replanned=True,
+            )
             late += outcome.refusals[early:]
         else:
             reporter.warn('There is more to do than was done: run it again.')
@@ -227,6 +237,24 @@ def _alone(
             connection,
             execution.Executor(around, connection, lock, reporter.warn),
         )
+
+
+def _remember_what_goes(
+    around: surroundings.Surroundings,
+    picture: surroundings.Picture,
+    found: Iterable[values.Course],
+) -> None:
+    """Keep mdevs that are removed, perhaps to be made again.
+
+    If the run is killed between the two, nothing else knows of them.
+    """
+    if any(
+        isinstance(step, values.SetMdev)
+        and step.after is values.MdevState.ABSENT
+        for course in found
+        for step in course.steps
+    ):
+        surroundings.remember(around, picture, picture.held.kept.functions)
 
 
 def _open_journal(

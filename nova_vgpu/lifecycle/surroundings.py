@@ -25,6 +25,7 @@ import uuid
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.decisions import recall
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import type_changes
 from nova_vgpu.host import files
@@ -91,7 +92,8 @@ def look(
 ) -> Picture:
     """Read everything once.
 
-    :param unfinished: mdevs that a run was about to start when it was cut off.
+    :param unfinished: mdevs that a run which was cut off had removed, or was
+        about to start.
     :param may_put_aside: whether files of ours that make no sense may be
         renamed.
 
@@ -132,18 +134,29 @@ def remember(
 ) -> None:
     """Keep the names of the types of what is there, while they are known.
 
+    An mdev that is of another type only because its id means something else
+    by now is kept as what it is to be.
+
     :param functions: those that are to be vGPUs after every reboot.
     """
     names = resolution.list_type_names(picture.host)
     wanted = {mdev.uuid for mdev in picture.held.mdevs}
-    wanted.update(picture.held.owners)
+    wanted.update(picture.held.owners, picture.held.unfinished)
     known = {
         uuid: mdev
         for uuid, mdev in picture.held.kept.mdevs.items()
         if uuid in wanted
     }
     known.update(
-        (vgpu.uuid, values.KeptMdev(vgpu.function, names[vgpu.type_id]))
+        (
+            vgpu.uuid,
+            values.KeptMdev(
+                vgpu.function,
+                recall.find_mistaken(vgpu, picture.held, names)
+                or names[vgpu.type_id],
+                vgpu.type_id,
+            ),
+        )
         for gpu in picture.host.gpus
         for vgpu in gpu.all_vgpus
         if vgpu.uuid is not None and vgpu.type_id in names

@@ -33,10 +33,14 @@ class Mdev:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class KeptMdev:
-    """Where an mdev was, and the name of its type."""
+    """Where an mdev was, the name of its type, and the id of that then.
+
+    Files of older releases have no ids.
+    """
 
     parent: str
     type: str
+    type_id: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,14 +62,21 @@ class Kept:
 class Holdings:
     """Everybody who has a vGPU of the host, or is to have it again.
 
-    ``unfinished`` are the UUIDs of mdevs that a run was about to start when it
-    was cut off.
+    ``unfinished`` are the UUIDs of mdevs that a run which was cut off had
+    removed, or was about to start.
     """
 
     guests: tuple[guest.Guest, ...] = ()
     mdevs: tuple[Mdev, ...] = ()
     kept: Kept = Kept()
     unfinished: frozenset[str] = frozenset()
+
+    def state_of(self, uuid: str) -> step.MdevState:
+        """The state of an mdev that is there."""
+        for mdev in self.mdevs:
+            if mdev.uuid == uuid:
+                return mdev.state
+        return step.MdevState.TRANSIENT
 
     @property
     def owners(self) -> dict[str, guest.Guest]:

@@ -46,7 +46,7 @@ class TestAfterReboot(host.HostTest):
         """The next boot has a driver that counts its types otherwise.
 
         Not yet with mdevs: mdevctl starts them by their old ids, and apply
-        leaves those alone that a guest has.
+        makes them again, which is tested on the simulated machine only.
         """
         for row in self.rows('device', 'list'):
             if row['Kind'] == 'mdev':

@@ -13,12 +13,14 @@
 
 """Servers that come back: after a restart of nova-compute, of the host."""
 
+import dataclasses
 import typing
 
 from nova import context
 from nova import objects
 
 from nova_vgpu.simulation import boards
+from nova_vgpu.simulation import stores
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import test_servers
 
@@ -107,6 +109,54 @@ class MdevsAfterRebootTest(test_servers.OurTestBase):
         self.assertNotEqual([function], self.vgpus_of(second))
         self._start_server(first)
         self.assertEqual([function], self.vgpus_of(first))
+
+
+class RenumberedTest(MdevsAfterRebootTest):
+    """The driver was upgraded as well: definitions start as other types.
+
+    No command of this project is run before nova-compute starts.
+    """
+
+    def upgrade(self, name: str, autostart: bool = True) -> None:
+        """Reboot with another driver; nova-compute is to be restarted."""
+        connection = self.connection(name)
+        connection.reboot(autostart=False)
+        board = stores.renumber(boards.A40)
+        card = dataclasses.replace(a40(), board=board)
+        self.simulated[name].gpus[:] = [card]
+        if autostart:
+            connection.mdev_info.start_those_on()
+
+    def reboot_machine(self, name: str, autostart: bool = True) -> typing.Any:
+        self.upgrade(name, autostart)
+        return self.restart_host(name)
+
+    def assert_back(self, servers: list[typing.Any], own: list[str]) -> None:
+        super().assert_back(servers, own)
+        self.assertEqual(['NVIDIA A40-24Q'] * 2, self.types_of(own))
+
+    def types_of(self, uuids: list[str]) -> list[str | None]:
+        (card,) = self.simulated['host1'].gpus
+        names = {t.id: t.name for t in card.board.types}
+        types = {c.uuid: names[c.type_id] for c in card.pinned()}
+        return [types.get(uuid) for uuid in uuids]
+
+    def test_one_that_runs_with_another_type(self) -> None:
+        """Something started it before; what it was given stays noted."""
+        servers, own = self.boot_two()
+        self.upgrade('host1')
+        self.guest_of(servers[0]).create()
+        self.restart_host('host1')
+        self.assertEqual(['NVIDIA A40-16Q'], self.types_of(own[:1]))
+        self.attempt(servers[0], 'reboot', type='HARD')
+        self.assertEqual(['NVIDIA A40-16Q'], self.types_of(own[:1]))
+        self.assertTrue(self.is_running(servers[0]))
+        said = self.stdlog.logger.output
+        self.assertIn('the server was given NVIDIA A40-24Q', said)
+        self.assertIn('"nova-vgpu apply"', said)
+        self._stop_server(servers[0])
+        self._start_server(servers[0])
+        self.assertEqual(['NVIDIA A40-24Q'], self.types_of(own[:1]))
 
 
 class LostGuestTest(test_servers.OurTestBase):

@@ -20,7 +20,12 @@ from nova_vgpu.simulation import boards
 from nova_vgpu.simulation import host as simulation
 from nova_vgpu.tests import hosts
 
-NAMES = {t.id: t.name for t in boards.L40S.types if t.name}
+NAMES = {
+    t.id: t.name
+    for board in (boards.L40S, boards.T4)
+    for t in board.types
+    if t.name
+}
 VF = [f'pci_0000_c8_00_{function}' for function in (4, 5, 6, 7)]
 
 
@@ -223,3 +228,31 @@ class TestUpkeep(testtools.TestCase):
         of_the_type = make_plan(t4('nvidia-231'), 'T4-2Q')
         self.assertEqual([], self.steps(of_the_type))
         self.assertFalse(upkeep.is_concerned(of_the_type))
+
+    def test_an_mdev_of_another_type_than_its_guest_was_given(self) -> None:
+        """It goes while that does not run, and is made when it starts."""
+        (mdev,) = hosts.make_gpu(t4('nvidia-231')).vgpus
+        remove = [f'remove mdev {mdev.uuid}']
+        for case, expected, declared, running, noted in (
+            ('of another type', remove, 'T4-4Q', False, 'GRID T4-4Q'),
+            ('by another brand', remove, 'T4-4Q', False, 'NVIDIA T4-4Q'),
+            ('but it is in use', [], 'T4-4Q', True, 'GRID T4-4Q'),
+            ('of its type', [], 'T4-4Q', False, 'GRID T4-2Q'),
+            ('which was not noted', [], 'T4-4Q', False, None),
+            ('it would not be made', [], 'T4-2Q', False, 'GRID T4-4Q'),
+        ):
+            plan = make_plan(t4('nvidia-231'), declared)
+            found = self.steps(
+                plan, guests={mdev.name: noted}, running=running
+            )
+            self.assertEqual(expected, found, case)
+
+    def test_also_if_it_is_in_nobodys_way(self) -> None:
+        """Being of the size of the right one."""
+        (mdev,) = hosts.make_gpu(t4('nvidia-233')).vgpus
+        plan = make_plan(t4('nvidia-233'), 'T4-8A')
+        self.assertTrue(plan.assignments[0].serves)
+        self.assertEqual(
+            [f'remove mdev {mdev.uuid}'],
+            self.steps(plan, guests={mdev.name: 'GRID T4-8A'}),
+        )

@@ -267,6 +267,48 @@ class TestCrashes(testtools.TestCase):
 
         self.kill_everywhere(lambda: self.host.apply(OTHER_TYPES), check)
 
+    def test_definitions_started_as_other_types(self) -> None:
+        """Before the first apply after an upgrade of the driver.
+
+        Each comes back with its UUID: those of servers, noted or not, and
+        those of nobody.
+        """
+        self.machine.libvirt.autostarts = True
+        self.host.apply(OTHER_TYPES)
+        noted = next(iter(self.host.vgpus(live.T4)))
+        unknown = next(iter(self.host.vgpus(live.A10)))
+        self.machine.libvirt.define_guest('web', mdevs={noted: 'GRID T4-8Q'})
+        self.machine.libvirt.define_guest('db', mdevs={unknown: None})
+        after = self.host.describe()
+        self.machine.kernel.reboot(upgrade=True)
+        self.assertNotEqual('GRID T4-8Q', self.host.describe()[noted])
+
+        def check(point: str) -> None:
+            outcome = self.host.apply(OTHER_TYPES)
+            self.assertEqual([], outcome.failures, point)
+            self.assertEqual([], outcome.refusals, point)
+            self.assertEqual(after, self.host.describe(), point)
+            for name in ('web', 'db'):
+                self.machine.libvirt.start_guest(name)
+
+        self.kill_everywhere(lambda: self.host.apply(OTHER_TYPES), check)
+
+    def test_a_mistake_that_nothing_but_a_server_knew_of(self) -> None:
+        """Its vGPU was made after the last apply."""
+        self.machine.libvirt.autostarts = True
+        self.host.apply(live.ALL_THREE)
+        self.host.boot('web', live.T4, 'GRID T4-4Q')
+        after = self.host.describe()
+        self.machine.kernel.reboot(upgrade=True)
+
+        def check(point: str) -> None:
+            outcome = self.host.apply(live.ALL_THREE)
+            self.assertEqual([], outcome.failures, point)
+            self.assertEqual(after, self.host.describe(), point)
+            self.machine.libvirt.start_guest('web')
+
+        self.kill_everywhere(lambda: self.host.apply(live.ALL_THREE), check)
+
     def test_restore_is_killed(self) -> None:
         before = self.host.describe()
         self.host.apply(OTHER_TYPES)

@@ -96,6 +96,7 @@ class Life(stateful.RuleBasedStateMachine):
         again = self._apply()
         assert again is not None
         assert not again.done, again.done
+        self._check_mistakes(again)
         if not outcome.refusals and not outcome.problems:
             self._check_declared()
 
@@ -231,7 +232,7 @@ class Life(stateful.RuleBasedStateMachine):
     @stateful.rule(upgrade=st.booleans(), autostarts=st.booleans())
     def reboot(self, upgrade: bool, autostarts: bool) -> None:
         """And whatever the declaration is by then, servers get theirs."""
-        self.libvirt.autostarts = autostarts and not upgrade
+        self.libvirt.autostarts = autostarts
         self.kernel.faults.clear()
         self.tools.behaviour.locked = self.tools.behaviour.abandons = 0
         self._apply()  # the names of what is there are known then
@@ -294,6 +295,25 @@ class Life(stateful.RuleBasedStateMachine):
                     f'{server} cannot start: {vgpus} of {there}'
                 )
                 self.libvirt.start_guest(server)
+
+    def _check_mistakes(self, outcome: lanes.Outcome) -> None:
+        """An mdev of another type than its server has is said to be so."""
+        there = self.host.describe()
+        said = '\n'.join(map(str, outcome.refusals))
+        declared = {
+            address
+            for of_type in live.declare(self.declared).types
+            for address in of_type.device_addresses
+        }
+        for vgpus in self.servers.values():
+            for name, type_name in vgpus.items():
+                if name.startswith('pci_') or there.get(name) == type_name:
+                    continue
+                assert (
+                    name not in there
+                    or self._gpu_of(name) not in declared
+                    or f'noted as {type_name}' in said
+                ), f'{name} is {there[name]}, not {type_name}: {said}'
 
     # -- helpers ------------------------------------------------------------
 
