@@ -13,14 +13,19 @@
 """Run the life of this project on a real kernel with fake GPUs.
 
 The first run builds a Debian 13 with them, which takes some minutes; the next
-ones use it. Then one virtual machine is booted, checks itself, and runs the
-tests of each boot in turn, over its reboots. Needs root, on a Debian machine.
+ones use it. Then virtual machines are booted, side by side; each checks itself
+and runs its tests, over its reboots. Needs root, on a Debian machine.
 """
 
 import argparse
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent import futures
 import contextlib
 import os
 import pathlib
+import re
 import shutil
 import signal
 import sys
@@ -33,19 +38,25 @@ from lab import cache
 from lab import machine
 from lab import project
 from lab import stages
+from lab import unit_tests
 from nova_vgpu.simulation import placement
 
-#: What is run at each boot, before the next one: modules of guest/tests.
-BOOTS = (
-    (
-        *('test_readers', 'test_life', 'test_servers', 'test_in_use'),
-        *('test_faults', 'test_before_reboot'),
+#: What is run on each machine, boot by boot: modules of guest/tests.
+MACHINES: dict[str, tuple[tuple[str, ...], ...]] = {
+    'life': (
+        ('test_life', 'test_before_reboot'),
+        ('test_after_reboot',),
+        ('test_after_upgrade',),
     ),
-    ('test_after_reboot',),
-    ('test_after_upgrade',),
-)
+    'servers': (('test_servers', 'test_faults'),),
+}
+_UNIT_TESTS = 'unit-tests'
 _TEST_SECONDS = 1200.0
+_FAILED = re.compile(r'^(?:FAIL|ERROR): .*\(lab\.guest\.tests\.(.*)\)')
 _PYTHON = f'/{stages.ENVIRONMENT}/bin/python'
+
+
+Result = typing.TypeVar('Result')
 
 
 class Broken(Exception):
@@ -65,7 +76,7 @@ def main() -> int:
     try:
         with its.held(_show):
             stages.build(its, _show, lambda seed: _seed(its, seed))
-            failed = _run(its, options.boots)
+            failed = _run(its, options.what or list(MACHINES))
     except (cache.BuildFailed, agent.Unreachable, Broken) as error:
         print(f'{error}\nThe lab is broken; logs: {its.path}', file=sys.stderr)
         return 2
@@ -88,21 +99,36 @@ def _parse() -> argparse.Namespace:
         default=pathlib.Path(home, 'nova-vgpu-lab'),
         help='where to build, about 5 GB (default: %(default)s)',
     )
+    known = (*MACHINES, _UNIT_TESTS)
     parser.add_argument(
-        '--boots',
-        type=int,
-        default=len(BOOTS),
-        help='only the first so many of %(default)s boots',
+        'what',
+        nargs='*',
+        metavar='WHAT',
+        help=f'what to run: the machines {" and ".join(MACHINES)}, or '
+        f'{_UNIT_TESTS} with the Python of the machines (default: machines)',
     )
-    return parser.parse_args()
+    options = parser.parse_args()
+    for what in options.what:
+        if what not in known:
+            parser.error(f'WHAT is {what}, and not one of {", ".join(known)}')
+    return options
 
 
 def _show(line: str) -> None:
     print(f'==> {line}' if not line.startswith(' ') else line, flush=True)
 
 
-def _run(its: cache.Cache, boots: int) -> list[str]:
-    """Boot, and run the tests; gives the names of those that failed."""
+def _run(its: cache.Cache, what: Sequence[str]) -> list[str]:
+    """Run what is asked for; gives the names of what failed."""
+    failed = []
+    if _UNIT_TESTS in what and not unit_tests.run(its):
+        failed.append(_UNIT_TESTS)
+    names = [name for name in MACHINES if name in what]
+    return failed + (_run_machines(its, names) if names else [])
+
+
+def _run_machines(its: cache.Cache, names: Sequence[str]) -> list[str]:
+    """Boot machines, and run their tests; gives the names of what failed."""
     directory = _make_directory(its, 'run')
     project.install(its, directory / 'project')
     project.add_root(directory / 'project')
@@ -112,21 +138,42 @@ def _run(its: cache.Cache, boots: int) -> list[str]:
             placement.run_placement(directory / 'placement')
         )
         port = urllib.parse.urlsplit(url).port or 0
-        began = time.monotonic()
-        guest = stack.enter_context(machine.started(its, directory, port))
-        guest.wait()
-        _show(f'booted in {time.monotonic() - began:.0f} s')
-        stack.callback(_keep_journal, guest, directory)
-        _check(guest)
-        failed = []
-        for number, tests in enumerate(BOOTS[:boots]):
-            if number:
-                began = time.monotonic()
-                guest.reboot()
-                _show(f'rebooted in {time.monotonic() - began:.0f} s')
-            for test in tests:
-                if not _test(guest, test):
-                    failed.append(test)
+        guests = {
+            name: stack.enter_context(
+                machine.started(
+                    its, directory / name, directory / 'project', port
+                )
+            )
+            for name in names
+        }
+        # Nobody is asked about the project before all are found in order.
+        _at_once(_check, guests)
+        return [
+            test for failed in _at_once(_run_boots, guests) for test in failed
+        ]
+
+
+def _at_once(
+    body: Callable[[str, machine.Machine], Result],
+    guests: Mapping[str, machine.Machine],
+) -> list[Result]:
+    executor = futures.ThreadPoolExecutor()
+    try:
+        return list(executor.map(body, guests.keys(), guests.values()))
+    finally:
+        # Nobody is waited for: whoever is still at work loses its guest.
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+def _run_boots(name: str, guest: machine.Machine) -> list[str]:
+    failed = []
+    for number, modules in enumerate(MACHINES[name]):
+        if number:
+            began = time.monotonic()
+            guest.reboot()
+            _tell(name, f'rebooted in {time.monotonic() - began:.0f} s')
+        failed += _test(name, guest, modules)
+    guest.keep_journal()
     return failed
 
 
@@ -137,43 +184,53 @@ def _make_directory(its: cache.Cache, name: str) -> pathlib.Path:
     return directory
 
 
-def _check(guest: machine.Machine) -> None:
+def _check(name: str, guest: machine.Machine) -> None:
     """Let the rig check itself, before anything is said of the project."""
-    _show('self-check')
+    began = time.monotonic()
+    guest.wait()
+    _tell(name, f'booted in {time.monotonic() - began:.0f} s; self-check')
     began = time.monotonic()
     code = guest.run(
         *('env', '-C', project.TESTS, 'PYTHONUNBUFFERED=1'),
         *('/usr/bin/python3', '-m', 'lab.guest.selfcheck'),
         seconds=_TEST_SECONDS,
-        show=_pass_on,
+        show=lambda line: _tell(name, line),
     )
     if code:
-        raise Broken('The self-check of the lab failed.')
-    _show(f'    took {time.monotonic() - began:.0f} s')
+        guest.keep_journal()
+        raise Broken(f'The self-check of machine {name} failed.')
+    _tell(name, f'self-check took {time.monotonic() - began:.0f} s')
 
 
-def _test(guest: machine.Machine, name: str) -> bool:
-    _show(name)
+def _test(
+    name: str, guest: machine.Machine, modules: Sequence[str]
+) -> list[str]:
+    """Run tests; gives the names of those that failed.
+
+    In one process: to start one and import Nova takes most of a minute.
+    """
+    _tell(name, ', '.join(modules))
     began = time.monotonic()
+    failed: list[str] = []
+
+    def show(line: str) -> None:
+        _tell(name, line)
+        failed.extend(_FAILED.findall(line))
+
     code = guest.run(
         *('env', '-C', project.TESTS, 'PYTHONUNBUFFERED=1'),
-        'CLIFF_MAX_TERM_WIDTH=500',
-        *(_PYTHON, '-m', 'unittest', '-v', f'lab.guest.tests.{name}'),
+        *('PYTHONWARNINGS=ignore', 'CLIFF_MAX_TERM_WIDTH=500'),
+        *(_PYTHON, '-m', 'unittest', '-v', '--durations', '0'),
+        *(f'lab.guest.tests.{module}' for module in modules),
         seconds=_TEST_SECONDS,
-        show=_pass_on,
+        show=show,
     )
-    _show(f'    took {time.monotonic() - began:.0f} s')
-    return code == 0
+    _tell(name, f'tests took {time.monotonic() - began:.0f} s')
+    return failed or [f'{name}: exit code {code}'] if code else []
 
 
-def _pass_on(text: str) -> None:
-    print(text, end='', flush=True)
-
-
-def _keep_journal(guest: machine.Machine, directory: pathlib.Path) -> None:
-    with contextlib.suppress(agent.Unreachable):
-        text = guest.read('journalctl', '--no-pager', '-o', 'short-monotonic')
-        (directory / 'journal.log').write_text(text)
+def _tell(name: str, line: str) -> None:
+    print(f'{name}: {line.rstrip()}', flush=True)
 
 
 def _seed(its: cache.Cache, seed: pathlib.Path) -> None:
@@ -181,7 +238,7 @@ def _seed(its: cache.Cache, seed: pathlib.Path) -> None:
     directory = _make_directory(its, 'seeding')
     project.add_root(directory / 'project')
     kept = 'var/cache/libvirt/qemu/capabilities'
-    with machine.started(its, directory, port=0) as guest:
+    with machine.started(its, directory, directory / 'project', 0) as guest:
         guest.wait()
         guest.read(
             *('virsh', '-c', 'qemu:///system', 'domcapabilities'),

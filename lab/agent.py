@@ -14,7 +14,9 @@
 
 The agent takes one JSON object to a line over a virtio port, which QEMU shows
 as a socket of this machine. What a command prints does not come that way: it
-goes to a second port, as it is printed, which QEMU writes to a file.
+goes to a second port, as it is printed, which QEMU writes to a file. So does
+its exit code, as a last line after a zero byte: to ask the agent for it again
+and again would take a tenth of an emulated machine.
 """
 
 from collections.abc import Sequence
@@ -31,6 +33,8 @@ OUTPUT = '/dev/virtio-ports/nova-vgpu-lab.output'
 _POLL_SECONDS = 0.1
 # One answer of an agent under emulation, on a busy machine.
 _ANSWER_SECONDS = 60.0
+# How often to ask whether it is still there.
+_LOOK_SECONDS = 10.0
 # How often to ask while it boots: what is asked meanwhile waits for it.
 _SYNCHRONISE_SECONDS = 5.0
 
@@ -81,28 +85,36 @@ class Agent:
     ) -> int:
         """Run a program as root; gives its exit code.
 
-        :param show: gets what it prints, as it is printed.
+        :param show: gets what it prints, line by line.
         :raises Unreachable: if the guest ends, or the program does not.
         """
         # The output is a port: a shell opens it, the arguments are its own.
-        command = ['-c', f'exec "$@" > {OUTPUT} 2>&1', 'sh', *argv]
-        begun = self._ask('guest-exec', {'path': '/bin/sh', 'arg': command})
-        ends = time.monotonic() + seconds
+        script = f'{{ "$@"; printf "\\000%d\\n" $?; }} > {OUTPUT} 2>&1'
+        command = ['-c', script, 'sh', *argv]
         with open(self._output, 'rb') as output:
             output.seek(0, os.SEEK_END)
+            begun = self._ask(
+                'guest-exec', {'path': '/bin/sh', 'arg': command}
+            )
+            ends = time.monotonic() + seconds
+            look_at = time.monotonic() + _LOOK_SECONDS
+            text = b''
             while True:
-                status = self._ask('guest-exec-status', {'pid': begun['pid']})
-                if text := output.read():
-                    show(text.decode(errors='replace'))
-                if status['exited']:
-                    # Killed by a signal: as a shell would tell it.
-                    return int(
-                        status.get('exitcode', 128 + status.get('signal', 0))
-                    )
+                text += output.read()
+                *lines, text = text.split(b'\n')
+                for line in lines:
+                    said, end, code = line.partition(b'\0')
+                    if said or not end:
+                        show(f'{said.decode(errors="replace")}\n')
+                    if end:
+                        return int(code)
                 if time.monotonic() > ends:
                     raise Unreachable(
                         f'{" ".join(argv)} did not end after {seconds:.0f} s.'
                     )
+                if time.monotonic() > look_at:
+                    self._ask('guest-exec-status', {'pid': begun['pid']})
+                    look_at = time.monotonic() + _LOOK_SECONDS
                 time.sleep(_POLL_SECONDS)
 
     def reboot(self) -> None:

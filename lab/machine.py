@@ -59,13 +59,19 @@ _COMMAND_LINE = (
             *('fstrim.timer', 'e2scrub_all.timer', 'libvirt-guests.service'),
             *('systemd-hwdb-update.service', 'ldconfig.service'),
             *('virtlockd.socket', 'systemd-rfkill.socket'),
+            *('systemd-binfmt.service', 'systemd-logind.service'),
+            *('systemd-journal-catalog-update.service', 'run-lock.mount'),
+            *('modprobe@drm.service', 'modprobe@efi_pstore.service'),
+            *('sys-kernel-debug.mount', 'sys-kernel-tracing.mount'),
+            *('systemd-sysusers.service', 'systemd-random-seed.service'),
+            *('systemd-machine-id-commit.service', 'dev-hugepages.mount'),
         )
     ),
 )
 
 # A Tesla T4, an A10, an L40S and a GVT-g, as the kernel module has them. A VF
 # needs a port of its own bus, and interrupts of its controller.
-_SRIOV = 'sriov_max_vfs=8,sriov_vq_flexible=16,sriov_vi_flexible=8'
+_SRIOV = 'sriov_max_vfs=4,sriov_vq_flexible=8,sriov_vi_flexible=4'
 _GPUS = (
     *('-device', 'intel-iommu,intremap=on'),
     *('-device', 'edu,addr=0x10'),
@@ -84,10 +90,14 @@ class Machine:
     """A guest that runs; gives commands to it."""
 
     def __init__(
-        self, process: 'subprocess.Popen[bytes]', its_agent: agent.Agent
+        self,
+        process: 'subprocess.Popen[bytes]',
+        its_agent: agent.Agent,
+        directory: pathlib.Path,
     ) -> None:
         self._process = process
         self._agent = its_agent
+        self._directory = directory
 
     def wait(self) -> None:
         """Wait until it has booted.
@@ -133,6 +143,14 @@ class Machine:
                 continue  # it was still the old one, which has ended
         raise agent.Unreachable('The guest does not reboot.')
 
+    def keep_journal(self) -> None:
+        """Keep what its services said beside its other logs.
+
+        :raises Unreachable: if it cannot be had.
+        """
+        text = self.read('journalctl', '--no-pager', '-o', 'short-monotonic')
+        (self._directory / 'journal.log').write_text(text)
+
     def stop(self) -> None:
         self._agent.close()
         self._process.terminate()
@@ -148,14 +166,15 @@ class Machine:
 
 @contextlib.contextmanager
 def started(
-    its: cache.Cache, directory: pathlib.Path, port: int
+    its: cache.Cache, directory: pathlib.Path, over: pathlib.Path, port: int
 ) -> Iterator[Machine]:
     """A guest for as long as the context lasts.
 
-    :param directory: for this guest alone. It has the directory ``project``
-        of the guest's root, and gets its disk and its logs.
+    :param directory: for this guest alone: for its disk and its logs.
+    :param over: what is to be over the root of the guest.
     :param port: of Placement, on loopback.
     """
+    directory.mkdir(exist_ok=True)
     disk = directory / 'state.img'
     with open(disk, 'wb') as file:
         file.truncate(4 << 30)
@@ -165,7 +184,7 @@ def started(
     argv = [
         *_qemu(its, accelerator, cpu),
         *('-serial', f'file:{directory}/console.log'),
-        *_disks(its, directory),
+        *_disks(its, directory, over),
         *_channels(directory),
         *_network(its, port),
         *_GPUS,
@@ -183,6 +202,7 @@ def started(
     machine = Machine(
         process,
         agent.Agent(directory / 'agent.sock', directory / 'output'),
+        directory,
     )
     try:
         yield machine
@@ -200,7 +220,7 @@ def _qemu(its: cache.Cache, accelerator: str, cpu: str) -> list[str]:
     return [
         *its.program('usr/bin/qemu-system-x86_64'),
         *('-L', f'{share}/qemu', '-L', f'{share}/seabios'),
-        *('-accel', accelerator, '-cpu', cpu, '-smp', '1', '-m', '3072'),
+        *('-accel', accelerator, '-cpu', cpu, '-smp', '1', '-m', '2048'),
         *('-M', 'q35,kernel-irqchip=split'),
         *('-nodefaults', '-no-user-config', '-display', 'none'),
         *('-kernel', str(its.kernel), '-initrd', str(its.initrd)),
@@ -208,12 +228,14 @@ def _qemu(its: cache.Cache, accelerator: str, cpu: str) -> list[str]:
     ]
 
 
-def _disks(its: cache.Cache, directory: pathlib.Path) -> list[str]:
+def _disks(
+    its: cache.Cache, directory: pathlib.Path, over: pathlib.Path
+) -> list[str]:
     base = f'file={its.image},format=raw,if=virtio,readonly=on'
     state = f'file={directory}/state.img,format=raw,if=virtio,cache=unsafe'
     return [
         *('-drive', base, '-drive', state, '-virtfs'),
-        f'local,path={directory}/project,mount_tag=project,'
+        f'local,path={over},mount_tag=project,'
         'security_model=none,readonly=on,multidevs=remap',
     ]
 

@@ -16,6 +16,7 @@ They are not on the disk that the lab builds but in a directory over it, which
 is made anew for each run.
 """
 
+import os
 import pathlib
 import shutil
 import sys
@@ -33,6 +34,9 @@ def install(its: cache.Cache, directory: pathlib.Path) -> None:
     with tempfile.TemporaryDirectory(dir=its.rootfs / 'root') as name:
         there = pathlib.Path(name)
         inside = f'/root/{there.name}'
+        # Not in the project: what was there of a former one would come along.
+        settings = there / 'build.cfg'
+        settings.write_text(f'[build]\nbuild_base = {there}/build\n')
         its.run(
             'wheel',
             [
@@ -40,6 +44,7 @@ def install(its: cache.Cache, directory: pathlib.Path) -> None:
                 *('--no-deps', '--no-build-isolation'),
                 *('-w', str(there), str(stages.PROJECT)),
             ],
+            env={**os.environ, 'DIST_EXTRA_CONFIG': str(settings)},
         )
         (wheel,) = there.glob('*.whl')
         its.run(

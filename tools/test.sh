@@ -22,10 +22,18 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 environments=("$@")
 if ((${#environments[@]} == 0)); then
     environments=(pep8 py3 functional nova33 docs releasenotes genconfig)
+    if ((EUID == 0)) && command -v dpkg-query >/dev/null; then
+        environments+=(lab lab-unit)
+    else
+        echo "The lab is left out: it is run by root, on Debian."
+    fi
 fi
 
 find_python
 system_packages test
+if [[ " ${environments[*]} " == *" lab"* ]]; then
+    system_packages lab
+fi
 # reno and the theme of the documentation read the history.
 has_commit ||
     die "$ROOT is not a git checkout with a commit that $(id -un) may read."

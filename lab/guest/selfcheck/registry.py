@@ -59,7 +59,7 @@ def wait_for(
 ) -> None:
     """Fail unless a condition comes true in time.
 
-    A file that is not there is a condition that is not true yet.
+    A file or a process that is not there is a condition that is not true yet.
     """
     deadline = time.monotonic() + seconds
     pause = 0.01
@@ -67,7 +67,7 @@ def wait_for(
         try:
             if condition():
                 return
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             pass
         if time.monotonic() > deadline:
             raise Failed(f'not within {seconds:g} s: {what}')

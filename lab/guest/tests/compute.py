@@ -44,10 +44,8 @@ from nova.virt.libvirt import host as libvirt_host
 from nova.virt.libvirt import utils as libvirt_utils
 
 from lab.guest.tests import host
-from nova_vgpu.simulation import placement
 
 _STATE = pathlib.Path('/var/lib/nova')
-_PLACEMENT = 'http://10.0.2.100:8778'
 _HOST = 'lab'
 _IMAGE_BYTES = 1 << 20
 
@@ -73,7 +71,7 @@ lock_path = {_STATE}/locks
 helper_command = /opt/nova-vgpu/bin/privsep-helper --config-file \
 {host.CONFIGURATION}
 """
-SETTINGS = _SETTINGS + placement.access(_PLACEMENT)
+SETTINGS = _SETTINGS + host.PLACEMENT
 
 #: What Nova would find out about the image, and save.
 _IMAGE = {
@@ -166,7 +164,7 @@ class Compute:
 
     def claim(self, server: typing.Any, gpu: str) -> bool:
         """Let the server have a vGPU of a GPU, as the scheduler does."""
-        provider = self.providers()[node_device(gpu)]
+        provider = self.providers()[host.node_device(gpu)]
         return bool(
             self.client.claim_resources(
                 self.context,
@@ -216,6 +214,11 @@ def configure() -> None:
     )
     neutron.register_dynamic_opts(nova.conf.CONF)
     objects.register_all()
+
+
+def configure_again() -> None:
+    """Let Nova read it once more, as a new process would."""
+    nova.conf.CONF.reload_config_files()
 
 
 def make_server(number: int) -> typing.Any:
@@ -288,8 +291,3 @@ def _create_image(
     disk.write_bytes(bytes(_IMAGE_BYTES))
     (directory / 'disk.info').write_text(json.dumps({str(disk): 'raw'}))
     return True, True
-
-
-def node_device(address: str) -> str:
-    """The name of a device at libvirt, which is that of its provider."""
-    return 'pci_' + address.replace(':', '_').replace('.', '_')

@@ -15,9 +15,18 @@
 They are started paused: they have nothing to run.
 """
 
+from collections.abc import Iterator
+import contextlib
 import re
 
-from lab.guest.tests import host
+import libvirt
+
+_UUID = r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
+_STATES = {
+    libvirt.VIR_DOMAIN_RUNNING: 'running',
+    libvirt.VIR_DOMAIN_PAUSED: 'paused',
+    libvirt.VIR_DOMAIN_SHUTOFF: 'shut off',
+}
 
 _DOMAIN = """\
 <domain type='qemu'>
@@ -56,25 +65,57 @@ def xml(name: str, device: str) -> str:
 
 
 def define(name: str, device: str) -> None:
-    path = host.KEPT / f'{name}.xml'
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(xml(name, device))
-    virsh('define', str(path))
+    with _connection() as connection:
+        connection.defineXML(xml(name, device))
 
 
 def start(name: str) -> None:
-    virsh('start', '--paused', name)
+    with _domain(name) as domain:
+        domain.createWithFlags(libvirt.VIR_DOMAIN_START_PAUSED)
+
+
+def pause(name: str) -> None:
+    with _domain(name) as domain:
+        domain.suspend()
+
+
+def stop(name: str) -> None:
+    with _domain(name) as domain:
+        domain.destroy()
 
 
 def state(name: str) -> str:
-    return virsh('domstate', name).strip()
+    with _domain(name) as domain:
+        return _STATES[domain.state()[0]]
+
+
+def read(name: str) -> str:
+    with _domain(name) as domain:
+        return str(domain.XMLDesc())
 
 
 def remove(name: str) -> None:
-    if state(name) != 'shut off':
-        virsh('destroy', name)
-    virsh('undefine', name)
+    with _domain(name) as domain:
+        if domain.isActive():
+            domain.destroy()
+        domain.undefine()
 
 
-def virsh(*arguments: str) -> str:
-    return host.run('virsh', '-c', 'qemu:///system', *arguments)
+@contextlib.contextmanager
+def _connection() -> Iterator[libvirt.virConnect]:
+    """A new one each time: libvirtd is restarted now and then."""
+    connection = libvirt.open('qemu:///system')
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+@contextlib.contextmanager
+def _domain(name: str) -> Iterator[libvirt.virDomain]:
+    """By name, or by the UUID of a server, which is that of its domain."""
+    with _connection() as connection:
+        if re.fullmatch(_UUID, name):
+            yield connection.lookupByUUIDString(name)
+        else:
+            yield connection.lookupByName(name)

@@ -23,6 +23,10 @@ GUESTS = {
     'kept-vfio': (host.L40S, 'L40S-24Q'),
 }
 
+#: In Placement; the other machine has another one.
+NODE = 'life'
+TOTALS = {host.T4: 2, host.A10: 2, host.L40S: 2, host.GVTG: 4}
+
 
 def write(name: str, rows: typing.Any) -> None:
     """Keep what a command listed, for after a reboot."""

@@ -18,15 +18,27 @@ from lab.guest.tests import kept
 
 
 class TestAfterUpgrade(host.HostTest):
-    def setUp(self) -> None:
-        # One that is still at work is waited for.
-        host.run('systemctl', 'start', 'nova-vgpu-apply')
+    def test_an_id_is_stopped_and_names_go_on_working(self) -> None:
+        former = kept.read('devices')
+        unit = 'nova-vgpu-apply'
+        self.wait_until(
+            'ended',
+            lambda: self.show_unit(unit, 'ActiveState') == 'failed',
+        )
+        for command in (('check',), ('apply',), ('doctor',)):
+            said = self.nova_vgpu(*command, code=2)
+            for word in (kept.read('id'), 'T4-8Q', 'T4-4Q'):
+                self.assertIn(word, said)
+        # Nothing was done for the others either.
+        self.assertEqual(0, host.count_vfs(host.A10))
 
-    def test_names_go_on_working(self) -> None:
-        former, now = kept.read('devices'), self.rows('device', 'list')
+        self.declare(host.DECLARED)
+        host.run('systemctl', 'restart', unit)
+        now = self.rows('device', 'list')
         self.assertNotEqual(former, now)
         for row in (*former, *now):
             del row['Type ID']
         self.assertEqual(former, now)
-        domains.start('kept-vfio')
-        self.nova_vgpu('check')
+        self.nova_vgpu('doctor', '--strict')
+        for name in kept.GUESTS:
+            domains.start(name)

@@ -19,7 +19,7 @@ from lab.guest.tests import kept
 
 class TestBeforeReboot(host.HostTest):
     def test_guests_with_vgpus(self) -> None:
-        self.declare(host.DECLARED)
+        self.declare(host.DECLARED + host.PLACEMENT)
         self.nova_vgpu('apply')
         for name, (gpu, of_type) in kept.GUESTS.items():
             domains.define(name, self.make_vgpu(gpu, of_type))
@@ -27,3 +27,11 @@ class TestBeforeReboot(host.HostTest):
         types = {row['Type'] for row in rows if row['State'] == 'vGPU'}
         self.assertEqual({'T4-8Q', 'A10-12Q', 'L40S-24Q'}, types)
         kept.write('devices', rows)
+        node = ('--node', kept.NODE)
+        self.nova_vgpu(
+            *('provider', 'sync', '--mode', 'full', '--create-root', *node)
+        )
+        shown = self.nova_vgpu('provider', 'show', *node)
+        for gpu, total in kept.TOTALS.items():
+            name = host.node_device(gpu)
+            self.assertRegex(shown, rf'{name} *\| VGPU: 0 of {total} ')

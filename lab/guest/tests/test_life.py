@@ -12,12 +12,21 @@
 
 """From a bare host to the declared state, and back."""
 
-import pathlib
-
 from lab.guest.tests import host
+from lab.guest.tests import kept
+from nova_vgpu import application
+from nova_vgpu import values
+from nova_vgpu.host import files
+from nova_vgpu.host import sysfs
 
-_MDEVCTL = pathlib.Path('/usr/sbin/mdevctl')
+_SYSFS = '/sys'
 _UNITS = '/opt/nova-vgpu/lib/systemd/system'
+_FRAMEWORKS = {
+    host.T4: values.Framework.MDEV,
+    host.GVTG: values.Framework.MDEV,
+    host.A10: values.Framework.MDEV_ON_VFS,
+    host.L40S: values.Framework.VENDOR_VFIO,
+}
 
 
 class TestLife(host.HostTest):
@@ -29,15 +38,27 @@ class TestLife(host.HostTest):
                 found.setdefault(row['Code'], set()).add(row['Subject'])
         return found
 
+    def assert_equal_models(self) -> values.Host:
+        """What sysfs shows, and libvirt once it has heard of all changes."""
+        source = application.HostSource('qemu:///system', _SYSFS)
+        expected = sysfs.read_host(files.Files(_SYSFS))
+        self.assertEqual((), expected.faults)
+        self.wait_until(
+            'equal', lambda: application.read_host(source) == expected
+        )
+        return expected
+
     def test_from_a_bare_host_to_the_declared_state_and_back(self) -> None:
         self.declare(host.DECLARED)
         self.assertEqual(0, host.count_vfs(host.A10))
+        bare = self.assert_equal_models()
+        self.assertEqual(
+            sorted(_FRAMEWORKS), sorted(str(gpu.address) for gpu in bare.gpus)
+        )
         found = self.findings(code=2)
         self.assertEqual({host.A10, host.L40S}, found.pop('vfs-off'), found)
-        # Debian 13 has it in /usr/bin; the cure is the one that doctor names.
         self.assertIn('mdevctl-not-called', found)
-        _MDEVCTL.unlink(missing_ok=True)
-        _MDEVCTL.symlink_to('/usr/bin/mdevctl')
+        host.cure_mdevctl()
 
         steps = self.rows('apply', '--dry-run')
         self.assertEqual(0, host.count_vfs(host.A10))
@@ -51,18 +72,26 @@ class TestLife(host.HostTest):
         self.assertEqual({}, self.findings())
         self.nova_vgpu('check')
         self.assertIn('Nothing to do', self.nova_vgpu('apply', '--dry-run'))
-        plan = {row['GPU']: row for row in self.rows('plan')}
-        self.assertEqual(
-            {host.T4: 2, host.A10: 2, host.L40S: 2, host.GVTG: 4},
-            {gpu: row['Total'] for gpu, row in plan.items()},
-        )
+        plan = {row['GPU']: row['Total'] for row in self.rows('plan')}
+        self.assertEqual(kept.TOTALS, plan)
+        ready = self.assert_equal_models()
+        frameworks = {str(gpu.address): gpu.framework for gpu in ready.gpus}
+        self.assertEqual(_FRAMEWORKS, frameworks)
+
+        self.declare(host.AHEAD)
+        self.nova_vgpu('apply')
+        full = self.assert_equal_models()
+        made = {str(gpu.address): len(gpu.all_vgpus) for gpu in full.gpus}
+        self.assertEqual(kept.TOTALS, made)
+        self.assertEqual({}, self.findings())
 
         self.nova_vgpu('restore')
-        for gpu in (host.A10, host.L40S):
-            self.assertEqual(0, host.count_vfs(gpu))
+        self.assertEqual(ready, self.assert_equal_models())
+        self.nova_vgpu('sriov', 'disable', host.A10, host.L40S)
+        self.assertEqual(bare, self.assert_equal_models())
         # The rest is for the units.
+        self.declare(host.DECLARED)
         host.run('systemctl', 'enable', f'{_UNITS}/nova-vgpu-apply.service')
         host.run('systemctl', 'enable', f'{_UNITS}/nova-vgpu-agent.service')
         host.run('systemctl', 'start', 'nova-vgpu-apply')
-        for gpu in (host.A10, host.L40S):
-            self.assertEqual(host.VFS, host.count_vfs(gpu))
+        self.assertEqual(ready, self.assert_equal_models())

@@ -12,6 +12,7 @@
 
 """Servers of Nova with vGPUs, in real guests of a real libvirt."""
 
+from collections.abc import Iterable
 import itertools
 import typing
 from xml.etree import ElementTree
@@ -24,27 +25,55 @@ from lab.guest.tests import host
 
 #: Who tells that a GPU has no room.
 _LOG = 'nova_vgpu.compute.allocation'
+_GPUS = (host.T4, host.A10, host.L40S)
+_OTHERWISE = (
+    host.DECLARED.replace('T4-8Q', 'T4-4Q')
+    .replace('A10-12Q', 'A10-8Q')
+    .replace('L40S-24Q', 'L40S-12Q')
+)
 
 
 class TestServers(host.HostTest):
-    """One nova-compute for all tests: Nova takes long to be loaded."""
-
     compute: compute.Compute
     numbers: typing.ClassVar = itertools.count(1)
 
-    @classmethod
-    def setUpClass(cls) -> None:
-        test = cls()
-        test.declare(host.DECLARED + compute.SETTINGS)
-        cls.addClassCleanup(test.declare, host.DECLARED)
-        if not host.count_vfs(host.A10) or not host.count_vfs(host.L40S):
-            test.nova_vgpu('apply')
-        compute.configure()
-        cls.compute = compute.Compute()
-        cls.compute.update()
-
     def setUp(self) -> None:
-        self.addCleanup(self.remove_idle)
+        self.declare(host.DECLARED + compute.SETTINGS)
+        self.addCleanup(self.declare, host.DECLARED)
+        # The last run is the one that enables VFs: restore would undo it.
+        self.nova_vgpu('sriov', 'disable', host.A10, host.L40S)
+        self.nova_vgpu('apply')
+        compute.configure()
+        self.compute = compute.Compute()
+        self.compute.update()
+        self.servers: list[typing.Any] = []
+        self.addCleanup(self.remove_all)
+
+    def test_the_life_of_servers(self) -> None:
+        self.assert_placement_has_what_is_declared()
+        servers = {gpu: self.boot(gpu) for gpu in _GPUS}
+        vgpus = {gpu: self.vgpu_of(servers[gpu].uuid) for gpu in _GPUS}
+        self.assert_made(vgpus, 1)
+
+        # It is defined and not started, which is enough to hold its vGPU.
+        more = {gpu: self.boot(gpu, power_on=False) for gpu in _GPUS}
+        others = {gpu: self.vgpu_of(more[gpu].uuid) for gpu in _GPUS}
+        self.assert_made(vgpus | {f'{g} too': v for g, v in others.items()}, 2)
+        for gpu in _GPUS:
+            self.assert_full(gpu)
+        for server in more.values():
+            self.delete(server)
+        self.remove_mdevs({others[host.T4], others[host.A10]})
+        self.assert_made(vgpus, 1)
+
+        held = {servers[gpu].uuid: vgpus[gpu] for gpu in _GPUS}
+        self.assert_no_command_takes(held)
+        self.assert_nova_takes_none(held)
+
+        for server in servers.values():
+            self.delete(server)
+        self.assertEqual([], host.typed_functions())
+        self.assertEqual('nvidia', host.driver_of(vgpus[host.L40S]))
 
     # -- what an operator would do and see ----------------------------------
 
@@ -56,23 +85,34 @@ class TestServers(host.HostTest):
         """
         server = compute.make_server(next(self.numbers))
         self.assertTrue(self.compute.claim(server, gpu))
-        self.addCleanup(self.compute.delete, server)
+        self.servers.append(server)
         self.compute.spawn(server, power_on)
         if power_on:
             self.assertEqual('running', domains.state(server.uuid))
-            domains.virsh('suspend', server.uuid)
+            domains.pause(server.uuid)
         return server
 
-    def hostdev_of(self, server: typing.Any) -> ElementTree.Element:
-        text = domains.virsh('dumpxml', server.uuid)
+    def delete(self, server: typing.Any) -> None:
+        self.compute.delete(server)
+        self.servers.remove(server)
+
+    def remove_all(self) -> None:
+        """Servers of a test that failed, and what outlives servers."""
+        for server in tuple(self.servers):
+            self.delete(server)
+        self.remove_mdevs(host.mdevs())
+
+    def remove_mdevs(self, mdevs: Iterable[str]) -> None:
+        """mdevs are left to the next server: nobody has these."""
+        for mdev in mdevs:
+            self.compute.driver._remove_mdev(mdev)
+
+    def vgpu_of(self, uuid: str) -> str:
+        """Of a server: the UUID of its mdev, or the address of its VF."""
+        text = domains.read(uuid)
         self.assertNotIn("managed='yes'", text)
         domain = ElementTree.fromstring(text)  # noqa: S314 (libvirt's)
         (hostdev,) = domain.findall('devices/hostdev')
-        return hostdev
-
-    def vgpu_of(self, server: typing.Any) -> str:
-        """The UUID of its mdev, or the address of its virtual function."""
-        hostdev = self.hostdev_of(server)
         (address,) = hostdev.findall('source/address')
         if hostdev.get('type') == 'mdev':
             return address.attrib['uuid']
@@ -84,46 +124,23 @@ class TestServers(host.HostTest):
             *(address.attrib[part].removeprefix('0x') for part in parts)
         )
 
-    def assert_lives(self, server: typing.Any) -> None:
-        self.assertEqual('paused', domains.state(server.uuid))
-
-    def assert_full(self, gpu: str) -> None:
-        """Neither Placement nor the driver has one more vGPU of it."""
-        server = compute.make_server(next(self.numbers))
-        self.assertFalse(self.compute.claim(server, gpu))
-        provider = self.compute.providers()[compute.node_device(gpu)]
-        with (
-            self.assertLogs(_LOG, 'ERROR') as said,
-            self.assertRaises(nova_exception.ComputeResourcesUnavailable),
-        ):
-            self.compute.driver._allocate_mdevs(
-                {provider: {'resources': {'VGPU': 1}}}
-            )
-        self.assertIn(compute.node_device(gpu), ''.join(said.output))
-
-    def typed_functions(self) -> list[str]:
-        """The functions of the L40S that are vGPUs."""
-        every = (
-            host.virtual_function(host.L40S, number)
-            for number in range(host.VFS)
+    def kernel(self) -> tuple[object, ...]:
+        """All that nobody is to take from a server."""
+        functions = [*host.list_vfs(host.A10), *host.list_vfs(host.L40S)]
+        return (
+            host.mdevs(),
+            [(vf, host.driver_of(vf)) for vf in functions],
+            [(vf, host.type_of(vf)) for vf in host.list_vfs(host.L40S)],
         )
-        return [vf for vf in every if host.type_of(vf) != '0']
 
-    def remove_idle(self) -> None:
-        """The driver leaves mdevs of the declared type to the next server."""
-        for mdev in host.mdevs():
-            self.compute.driver._remove_mdev(mdev)
-        self.assertEqual([], host.mdevs())
-        self.assertEqual([], self.typed_functions())
+    # -- what is to hold ----------------------------------------------------
 
-    # -- tests --------------------------------------------------------------
-
-    def test_placement_has_what_is_declared(self) -> None:
+    def assert_placement_has_what_is_declared(self) -> None:
         found = self.compute.inventories()
-        gpus = (host.T4, host.A10, host.L40S, host.GVTG)
-        self.assertEqual(set(map(compute.node_device, gpus)), set(found))
-        for gpu in (host.T4, host.A10, host.L40S):
-            self.assertEqual({'VGPU': 2}, found[compute.node_device(gpu)])
+        gpus = (*_GPUS, host.GVTG)
+        self.assertEqual(set(map(host.node_device, gpus)), set(found))
+        for gpu in _GPUS:
+            self.assertEqual({'VGPU': 2}, found[host.node_device(gpu)])
         shown = self.nova_vgpu('provider', 'show')
         for name, totals in found.items():
             self.assertRegex(
@@ -132,57 +149,72 @@ class TestServers(host.HostTest):
         said = self.nova_vgpu('provider', 'diff', '--mode', 'full')
         self.assertIn('Placement agrees', said)
 
-    def test_an_mdev_on_the_gpu(self) -> None:
-        self.assert_life_with_mdevs(host.T4, [host.T4])
-
-    def test_an_mdev_on_a_virtual_function(self) -> None:
-        functions = [
-            host.virtual_function(host.A10, number)
-            for number in range(host.VFS)
-        ]
-        self.assert_life_with_mdevs(host.A10, functions)
-
-    def assert_life_with_mdevs(self, gpu: str, parents: list[str]) -> None:
-        first = self.boot(gpu)
-        # It is defined and not started, which is enough to hold its vGPU.
-        second = self.boot(gpu, power_on=False)
-        mdevs = [self.vgpu_of(first), self.vgpu_of(second)]
+    def assert_made(self, vgpus: dict[str, str], of_each: int) -> None:
+        """The kernel has these vGPUs, each on its GPU, and no others."""
+        mdevs = {v for g, v in vgpus.items() if host.L40S not in g}
+        functions = {v for g, v in vgpus.items() if host.L40S in g}
         self.assertEqual(sorted(mdevs), host.mdevs())
-        for mdev in mdevs:
-            self.assertTrue(
-                any(host.function(p, mdev).exists() for p in parents)
-            )
-        self.assert_full(gpu)
-        self.assertEqual(sorted(mdevs), host.mdevs())
-        self.compute.delete(second)
-        # It is left for the next one.
-        self.assertEqual(sorted(mdevs), host.mdevs())
-        self.assert_lives(first)
-
-    def test_a_virtual_function_that_is_the_vgpu(self) -> None:
-        first = self.boot(host.L40S)
-        second = self.boot(host.L40S, power_on=False)
-        functions = [self.vgpu_of(first), self.vgpu_of(second)]
-        self.assertEqual(sorted(functions), sorted(self.typed_functions()))
-        self.assertEqual(2, len(set(functions)))
+        self.assertEqual(sorted(functions), sorted(host.typed_functions()))
+        self.assertEqual(of_each, len(functions))
         for vf in functions:
             self.assertEqual('nvidia', host.driver_of(vf))
-        self.assert_full(host.L40S)
-        self.compute.delete(second)
-        self.assertEqual(functions[:1], self.typed_functions())
-        self.assert_untouched_by_a_restart(first, functions[0])
-        self.compute.delete(first)
-        self.assertEqual([], self.typed_functions())
-        self.assertEqual('nvidia', host.driver_of(functions[0]))
+        for parents in ([host.T4], host.list_vfs(host.A10)):
+            on_it = {
+                mdev
+                for mdev in mdevs
+                for parent in parents
+                if host.function(parent, mdev).exists()
+            }
+            self.assertEqual(of_each, len(on_it))
 
-    def assert_untouched_by_a_restart(
-        self, server: typing.Any, vf: str
+    def assert_full(self, gpu: str) -> None:
+        """Neither Placement nor the driver has one more vGPU of it."""
+        server = compute.make_server(next(self.numbers))
+        self.assertFalse(self.compute.claim(server, gpu))
+        provider = self.compute.providers()[host.node_device(gpu)]
+        with (
+            self.assertLogs(_LOG, 'ERROR') as said,
+            self.assertRaises(nova_exception.ComputeResourcesUnavailable),
+        ):
+            self.compute.driver._allocate_mdevs(
+                {provider: {'resources': {'VGPU': 1}}}
+            )
+        self.assertIn(host.node_device(gpu), ''.join(said.output))
+
+    def assert_untouched(
+        self, before: tuple[object, ...], held: dict[str, str]
     ) -> None:
-        number = host.type_of(vf)
-        again = compute.Compute()
-        again.update()
-        self.assert_lives(server)
-        self.assertEqual(vf, self.vgpu_of(server))
-        self.assertEqual(number, host.type_of(vf))
-        self.assertEqual([vf], self.typed_functions())
-        self.assertEqual('nvidia', host.driver_of(vf))
+        self.assertEqual(before, self.kernel())
+        for server in held:
+            self.assertEqual('paused', domains.state(server))
+
+    def assert_no_command_takes(self, held: dict[str, str]) -> None:
+        before = self.kernel()
+        for server, device in held.items():
+            said = self.nova_vgpu('device', 'disable', device, code=3)
+            self.assertIn(server, said)
+        *_, on_vf, vf = held
+        for gpu, server in ((host.A10, on_vf), (host.L40S, vf)):
+            said = self.nova_vgpu('sriov', 'disable', gpu, code=3)
+            self.assertIn(server, said)
+        self.nova_vgpu(
+            'device', 'enable', held[vf], '--type', 'L40S-24A', code=2
+        )
+        self.nova_vgpu('restore', code=3)
+        self.declare(_OTHERWISE)
+        said = self.nova_vgpu('apply', code=3)
+        for server in held:
+            self.assertIn(server, said)
+        self.assert_untouched(before, held)
+
+    def assert_nova_takes_none(self, held: dict[str, str]) -> None:
+        """Nor does nova-compute, started again: with other types at that."""
+        before = self.kernel()
+        for declared in (_OTHERWISE, host.DECLARED):
+            self.declare(declared + compute.SETTINGS)
+            compute.configure_again()
+            self.compute = compute.Compute()
+            self.compute.update()
+            self.assert_untouched(before, held)
+            for server, device in held.items():
+                self.assertEqual(device, self.vgpu_of(server), declared)

@@ -1,0 +1,77 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Run the unit tests with the Python and the libvirt of the guest.
+
+They need no GPU and no kernel of their own, so they run on this machine, at
+its speed, in a root that is the guest's: the Debian that the lab built, with
+the wheel of the project over it. The next run removes what they write.
+"""
+
+import pathlib
+import shutil
+import subprocess
+
+from lab import cache
+from lab import project
+from lab import stages
+
+_SOURCE = 'root/project'
+# The mounts are seen by nobody else, and end with the last process.
+_MOUNT = """\
+set -e
+mount -t overlay overlay -o "$1" "$2"
+mount -t proc proc "$2/proc"
+mount --rbind /dev "$2/dev"
+shift
+exec chroot "$@"
+"""
+
+
+def run(its: cache.Cache) -> bool:
+    """Run them all; gives whether they passed."""
+    directory = its.path / 'unit'
+    shutil.rmtree(directory, ignore_errors=True)
+    layer, root = directory / 'layer', directory / 'root'
+    directory.mkdir()
+    project.install(its, layer)
+    _copy_source(its, layer / _SOURCE)
+    for path in (root, directory / 'changed', directory / 'work'):
+        path.mkdir()
+    mounts = (
+        f'lowerdir={layer}:{its.rootfs},'
+        f'upperdir={directory}/changed,workdir={directory}/work'
+    )
+    python = f'/{stages.ENVIRONMENT}/bin'
+    done = subprocess.run(
+        [
+            *('unshare', '--mount', '--propagation', 'private'),
+            *('--pid', '--fork', '--kill-child'),
+            *('sh', '-c', _MOUNT, 'sh', mounts, str(root)),
+            *('/usr/bin/env', '-i', '-C', f'/{_SOURCE}', 'HOME=/root'),
+            *(f'PATH={python}:/usr/sbin:/usr/bin', 'LC_ALL=C.UTF-8'),
+            *('stestr', 'run'),
+        ],
+    )
+    return done.returncode == 0
+
+
+def _copy_source(its: cache.Cache, there: pathlib.Path) -> None:
+    """What is in the repository, as it is now."""
+    listed = its.run(
+        'source', ['git', '-C', str(stages.PROJECT), 'ls-files', '-z']
+    )
+    for name in listed.decode().split('\0'):
+        path = stages.PROJECT / name
+        if path.is_file():
+            (there / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, there / name)
