@@ -43,13 +43,15 @@ from nova_vgpu.simulation import placement
 
 #: What is run on each machine, boot by boot: modules of guest/tests.
 MACHINES: dict[str, tuple[tuple[str, ...], ...]] = {
-    'life': (
-        ('test_life', 'test_before_reboot'),
+    'servers': (('test_life', 'test_servers', 'test_faults'),),
+    'reboots': (
+        ('test_before_reboot',),
         ('test_after_reboot',),
         ('test_after_upgrade',),
     ),
-    'servers': (('test_servers', 'test_faults'),),
 }
+#: The parts of the self-check, in an order that makes for even shares.
+CHECKS = ('guest', 'presence', 'types', 'tools')
 _UNIT_TESTS = 'unit-tests'
 _TEST_SECONDS = 1200.0
 _FAILED = re.compile(r'^(?:FAIL|ERROR): .*\(lab\.guest\.tests\.(.*)\)')
@@ -146,8 +148,13 @@ def _run_machines(its: cache.Cache, names: Sequence[str]) -> list[str]:
             )
             for name in names
         }
-        # Nobody is asked about the project before all are found in order.
-        _at_once(_check, guests)
+
+        # Nobody is asked about the project before all are found in order. They
+        # are alike: each checks a share of what they have in common.
+        def check(name: str, guest: machine.Machine) -> None:
+            _check(name, guest, CHECKS[names.index(name) :: len(names)])
+
+        _at_once(check, guests)
         return [
             test for failed in _at_once(_run_boots, guests) for test in failed
         ]
@@ -184,7 +191,7 @@ def _make_directory(its: cache.Cache, name: str) -> pathlib.Path:
     return directory
 
 
-def _check(name: str, guest: machine.Machine) -> None:
+def _check(name: str, guest: machine.Machine, parts: Sequence[str]) -> None:
     """Let the rig check itself, before anything is said of the project."""
     began = time.monotonic()
     guest.wait()
@@ -192,7 +199,7 @@ def _check(name: str, guest: machine.Machine) -> None:
     began = time.monotonic()
     code = guest.run(
         *('env', '-C', project.TESTS, 'PYTHONUNBUFFERED=1'),
-        *('/usr/bin/python3', '-m', 'lab.guest.selfcheck'),
+        *('/usr/bin/python3', '-m', 'lab.guest.selfcheck', *parts),
         seconds=_TEST_SECONDS,
         show=lambda line: _tell(name, line),
     )

@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Check the lab from inside: python3 -m lab.guest.selfcheck [WORD...].
+"""Check the lab from inside: python3 -m lab.guest.selfcheck [PART...].
 
-With words, only checks that have one of them in their names are run. The
+The parts are guest, types, presence and tools; all, if none is named. The
 machine is left without VFs, vGPUs and faults, as it is after it was started.
 """
 
@@ -28,13 +28,12 @@ from lab.guest.selfcheck import types_checks
 
 #: In the order in which they run. Libvirt looks at each function that comes,
 #: and takes its time; what it is asked for is first, with few functions.
-_MODULES = (
-    guest_checks,
-    types_checks,
-    presence_checks,
-    tools_checks,
-    sys.modules[__name__],
-)
+_PARTS = {
+    'guest': guest_checks,
+    'types': types_checks,
+    'presence': presence_checks,
+    'tools': tools_checks,
+}
 
 _KERNEL_LOG = '/dev/kmsg'
 _COMPLAINTS = ('BUG:', 'Oops', 'WARNING:', 'Call Trace', 'INFO: task')
@@ -86,7 +85,9 @@ def main() -> int:
         _leave()
         registry.same('complaints', _find_complaints(log), [])
 
-    failed = registry.run(_MODULES, sys.argv[1:], _clean)
+    parts = sys.argv[1:] or _PARTS
+    modules = [*(_PARTS[part] for part in parts), sys.modules[__name__]]
+    failed = registry.run(modules, _clean)
     _leave()
     return 1 if failed else 0
 

@@ -24,7 +24,7 @@ GUESTS = {
 }
 
 #: In Placement; the other machine has another one.
-NODE = 'life'
+NODE = 'reboots'
 TOTALS = {host.T4: 2, host.A10: 2, host.L40S: 2, host.GVTG: 4}
 
 

@@ -40,6 +40,11 @@ class TestAfterReboot(host.HostTest):
             domains.start(name)
         vf = host.virtual_function(host.L40S, 0)
         self.assertEqual('nvidia', host.driver_of(vf))
+        agent = 'nova-vgpu-agent'
+        self.wait_until(
+            'up', lambda: self.show_unit(agent, 'ActiveState') == 'active'
+        )
+        self.assertEqual('0', self.show_unit(agent, 'NRestarts'))
         for name in kept.GUESTS:
             domains.stop(name)
         self.prepare_upgrade()
@@ -59,10 +64,3 @@ class TestAfterReboot(host.HostTest):
         self.nova_vgpu('apply')
         kept.write('devices', self.rows('device', 'list'))
         _MODPROBE.write_text('options fakevgpu id_offset=1\n')
-
-    def test_the_agent_is_up_and_finds_no_drift(self) -> None:
-        unit = 'nova-vgpu-agent'
-        self.wait_until(
-            'up', lambda: self.show_unit(unit, 'ActiveState') == 'active'
-        )
-        self.assertEqual('0', self.show_unit(unit, 'NRestarts'))

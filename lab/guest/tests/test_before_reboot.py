@@ -16,11 +16,18 @@ from lab.guest.tests import domains
 from lab.guest.tests import host
 from lab.guest.tests import kept
 
+_UNITS = '/opt/nova-vgpu/lib/systemd/system'
+
 
 class TestBeforeReboot(host.HostTest):
     def test_guests_with_vgpus(self) -> None:
+        host.cure_mdevctl()
         self.declare(host.DECLARED + host.PLACEMENT)
-        self.nova_vgpu('apply')
+        for unit in ('nova-vgpu-apply', 'nova-vgpu-agent'):
+            host.run('systemctl', 'enable', f'{_UNITS}/{unit}.service')
+        host.run('systemctl', 'start', 'nova-vgpu-apply')
+        for gpu in (host.A10, host.L40S):
+            self.assertEqual(host.VFS, host.count_vfs(gpu))
         for name, (gpu, of_type) in kept.GUESTS.items():
             domains.define(name, self.make_vgpu(gpu, of_type))
         rows = self.rows('device', 'list')

@@ -20,7 +20,6 @@ from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
 
 _SYSFS = '/sys'
-_UNITS = '/opt/nova-vgpu/lib/systemd/system'
 _FRAMEWORKS = {
     host.T4: values.Framework.MDEV,
     host.GVTG: values.Framework.MDEV,
@@ -89,9 +88,3 @@ class TestLife(host.HostTest):
         self.assertEqual(ready, self.assert_equal_models())
         self.nova_vgpu('sriov', 'disable', host.A10, host.L40S)
         self.assertEqual(bare, self.assert_equal_models())
-        # The rest is for the units.
-        self.declare(host.DECLARED)
-        host.run('systemctl', 'enable', f'{_UNITS}/nova-vgpu-apply.service')
-        host.run('systemctl', 'enable', f'{_UNITS}/nova-vgpu-agent.service')
-        host.run('systemctl', 'start', 'nova-vgpu-apply')
-        self.assertEqual(ready, self.assert_equal_models())
