@@ -39,6 +39,7 @@ from lab import machine
 from lab import project
 from lab import stages
 from lab import unit_tests
+from nova_vgpu import exception
 from nova_vgpu.simulation import placement
 
 #: What is run on each machine, boot by boot: modules of guest/tests.
@@ -72,14 +73,20 @@ def main() -> int:
     if shutil.which('mmdebstrap') is None:
         raise SystemExit('mmdebstrap is missing: apt-get install mmdebstrap')
     # What was started is ended also then.
-    signal.signal(signal.SIGTERM, _end)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _end)
     its = cache.Cache(options.cache)
     began = time.monotonic()
     try:
         with its.held(_show):
             stages.build(its, _show, lambda seed: _seed(its, seed))
             failed = _run(its, options.what or list(MACHINES))
-    except (cache.BuildFailed, agent.Unreachable, Broken) as error:
+    except (
+        cache.BuildFailed,
+        agent.Unreachable,
+        exception.PlacementError,
+        Broken,
+    ) as error:
         print(f'{error}\nThe lab is broken; logs: {its.path}', file=sys.stderr)
         return 2
     seconds = time.monotonic() - began
@@ -110,6 +117,8 @@ def _parse() -> argparse.Namespace:
         f'{_UNIT_TESTS} with the Python of the machines (default: machines)',
     )
     options = parser.parse_args()
+    if not options.cache.is_absolute():
+        parser.error(f'--cache is {options.cache}, and not an absolute path')
     for what in options.what:
         if what not in known:
             parser.error(f'WHAT is {what}, and not one of {", ".join(known)}')
@@ -166,20 +175,30 @@ def _at_once(
 ) -> list[Result]:
     executor = futures.ThreadPoolExecutor()
     try:
-        return list(executor.map(body, guests.keys(), guests.values()))
+        begun = [executor.submit(body, *each) for each in guests.items()]
+        futures.wait(begun)
+        return [each.result() for each in begun]
     finally:
-        # Nobody is waited for: whoever is still at work loses its guest.
+        # If this program is ended, guests are, and with them who uses them.
         executor.shutdown(wait=False, cancel_futures=True)
 
 
 def _run_boots(name: str, guest: machine.Machine) -> list[str]:
+    """Gives what failed: a guest that does not answer any more as well.
+
+    It did so before the project was run there.
+    """
     failed = []
-    for number, modules in enumerate(MACHINES[name]):
-        if number:
-            began = time.monotonic()
-            guest.reboot()
-            _tell(name, f'rebooted in {time.monotonic() - began:.0f} s')
-        failed += _test(name, guest, modules)
+    try:
+        for number, modules in enumerate(MACHINES[name]):
+            if number:
+                began = time.monotonic()
+                guest.reboot()
+                _tell(name, f'rebooted in {time.monotonic() - began:.0f} s')
+            failed += _test(name, guest, modules)
+    except agent.Unreachable as error:
+        _tell(name, f'{error}')
+        failed.append(f'{name}, which does not answer')
     guest.keep_journal()
     return failed
 

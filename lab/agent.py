@@ -15,14 +15,15 @@
 The agent takes one JSON object to a line over a virtio port, which QEMU shows
 as a socket of this machine. What a command prints does not come that way: it
 goes to a second port, as it is printed, which QEMU writes to a file. So does
-its exit code, as a last line after a zero byte: to ask the agent for it again
-and again would take a tenth of an emulated machine.
+its exit code, after a word that is made up for it: to ask the agent for it
+again and again would take a tenth of an emulated machine.
 """
 
 from collections.abc import Sequence
 import json
 import os
 import pathlib
+import secrets
 import socket
 import time
 import typing
@@ -67,10 +68,8 @@ class Agent:
             try:
                 self._synchronise()
                 return
-            except FileNotFoundError:
-                time.sleep(_POLL_SECONDS)  # QEMU has not made it yet
             except Unreachable:
-                continue
+                time.sleep(_POLL_SECONDS)
         raise Unreachable(
             'The guest ended.'
             if not alive()
@@ -89,7 +88,8 @@ class Agent:
         :raises Unreachable: if the guest ends, or the program does not.
         """
         # The output is a port: a shell opens it, the arguments are its own.
-        script = f'{{ "$@"; printf "\\000%d\\n" $?; }} > {OUTPUT} 2>&1'
+        word = secrets.token_hex(16).encode()
+        script = f'{{ "$@"; echo {word.decode()} $?; }} > {OUTPUT} 2>&1'
         command = ['-c', script, 'sh', *argv]
         with open(self._output, 'rb') as output:
             output.seek(0, os.SEEK_END)
@@ -103,7 +103,7 @@ class Agent:
                 text += output.read()
                 *lines, text = text.split(b'\n')
                 for line in lines:
-                    said, end, code = line.partition(b'\0')
+                    said, end, code = line.partition(word)
                     if said or not end:
                         show(f'{said.decode(errors="replace")}\n')
                     if end:
@@ -113,8 +113,13 @@ class Agent:
                         f'{" ".join(argv)} did not end after {seconds:.0f} s.'
                     )
                 if time.monotonic() > look_at:
-                    self._ask('guest-exec-status', {'pid': begun['pid']})
-                    look_at = time.monotonic() + _LOOK_SECONDS
+                    pid = {'pid': begun['pid']}
+                    if self._ask('guest-exec-status', pid)['exited']:
+                        # What it printed is on its way, if there is any.
+                        ends = min(ends, time.monotonic() + _ANSWER_SECONDS)
+                        look_at = ends
+                    else:
+                        look_at = time.monotonic() + _LOOK_SECONDS
                 time.sleep(_POLL_SECONDS)
 
     def reboot(self) -> None:
@@ -126,13 +131,11 @@ class Agent:
     def _synchronise(self) -> None:
         """Ask for a sign of life, over what was asked and answered before."""
         if self._socket is None:
-            connection = socket.socket(socket.AF_UNIX)
-            connection.connect(str(self._path))
-            self._socket = connection
+            self._socket = self._connect()
         self._socket.settimeout(_SYNCHRONISE_SECONDS)
         number = time.monotonic_ns() % 2**31
         # At 0xff the agent complains, and drops what it had of a line.
-        self._socket.sendall(b'\xff')
+        self._send_bytes(b'\xff')
         self._send('guest-sync', {'id': number})
         while self._receive().get('return') != number:
             pass
@@ -146,12 +149,25 @@ class Agent:
         return answer['return']
 
     def _send(self, what: str, arguments: dict[str, typing.Any]) -> None:
+        request = {'execute': what, 'arguments': arguments}
+        self._send_bytes(json.dumps(request).encode() + b'\n')
+
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(str(self._path))
+        except OSError as error:
+            connection.close()
+            raise Unreachable(f'There is no guest: {error}') from error
+        return connection
+
+    def _send_bytes(self, data: bytes) -> None:
         if self._socket is None:
             raise Unreachable('There is no connection to the guest.')
-        request = {'execute': what, 'arguments': arguments}
         try:
-            self._socket.sendall(json.dumps(request).encode() + b'\n')
+            self._socket.sendall(data)
         except OSError as error:
+            self.close()
             raise Unreachable(f'The guest takes nothing: {error}') from error
 
     def _receive(self) -> dict[str, typing.Any]:
@@ -163,6 +179,7 @@ class Agent:
             except OSError as error:
                 raise Unreachable(f'The guest is silent: {error}') from error
             if not more:
+                self.close()
                 raise Unreachable('The guest hung up.')
             self._pending += more
         line, _, self._pending = self._pending.partition(b'\n')

@@ -144,12 +144,12 @@ class Machine:
         raise agent.Unreachable('The guest does not reboot.')
 
     def keep_journal(self) -> None:
-        """Keep what its services said beside its other logs.
-
-        :raises Unreachable: if it cannot be had.
-        """
-        text = self.read('journalctl', '--no-pager', '-o', 'short-monotonic')
-        (self._directory / 'journal.log').write_text(text)
+        """Keep what its services said beside its other logs, if it answers."""
+        with contextlib.suppress(agent.Unreachable):
+            text = self.read(
+                *('journalctl', '--no-pager', '-o', 'short-monotonic')
+            )
+            (self._directory / 'journal.log').write_text(text)
 
     def stop(self) -> None:
         self._agent.close()
@@ -182,6 +182,8 @@ def started(
     its.run('state', [*mkfs, str(disk)])
     accelerator, cpu = _VIRTUAL if _boots_with_kvm(its) else _EMULATED
     argv = [
+        # However this program ends, the guest ends with it.
+        *('setpriv', '--pdeathsig', 'TERM'),
         *_qemu(its, accelerator, cpu),
         *('-serial', f'file:{directory}/console.log'),
         *_disks(its, directory, over),

@@ -38,7 +38,7 @@ PACKAGES = (
     'qemu-guest-agent',
     # For the guest as a compute host, and for the lab to run the guest.
     *('qemu-system-x86', 'qemu-system-data', 'qemu-utils'),
-    *('seabios'),
+    'seabios',
     *('libvirt-daemon-system', 'libvirt-daemon-driver-qemu'),
     *('libvirt-clients', 'mdevctl'),
     *('python3', 'python3-venv', 'python3-libvirt'),
@@ -75,13 +75,16 @@ def build(its: cache.Cache, show: cache.Show, seed: Seed) -> None:
         ('seed', lambda: _make_seed(its, seed), []),
     )
     key = _digest([repr((SUITE, PACKAGES, NOVA, _DISK_SIZE)).encode()])
-    for name, make, sources in stages:
+    names = [name for name, _, _ in stages]
+    for number, (name, make, sources) in enumerate(stages):
         key = _digest([key.encode(), *(path.read_bytes() for path in sources)])
         stamp = its.path / f'{name}.stamp'
         if stamp.exists() and stamp.read_text() == key:
             continue
         show(f'building: {name}')
-        stamp.unlink(missing_ok=True)
+        # Those that follow were made from what is made anew.
+        for each in names[number:]:
+            (its.path / f'{each}.stamp').unlink(missing_ok=True)
         began = time.monotonic()
         make()
         stamp.write_text(key)
@@ -129,9 +132,9 @@ def _make_rootfs(its: cache.Cache) -> None:
 
 def _read_release() -> str:
     lines = pathlib.Path('/etc/os-release').read_text().splitlines()
-    for line in lines:
-        if line.startswith('VERSION_CODENAME='):
-            return line.partition('=')[2]
+    about = dict(line.split('=', 1) for line in lines if '=' in line)
+    if about.get('ID') == 'debian' and 'VERSION_CODENAME' in about:
+        return about['VERSION_CODENAME']
     raise cache.BuildFailed(
         'The lab is built from the package sources of a Debian machine, but '
         '/etc/os-release names no release of Debian.'

@@ -67,8 +67,9 @@ def run(its: cache.Cache) -> bool:
 
 def _copy_source(its: cache.Cache, there: pathlib.Path) -> None:
     """What is in the repository, as it is now."""
+    which = ['--cached', '--others', '--exclude-standard', '-z']
     listed = its.run(
-        'source', ['git', '-C', str(stages.PROJECT), 'ls-files', '-z']
+        'source', ['git', '-C', str(stages.PROJECT), 'ls-files', *which]
     )
     for name in listed.decode().split('\0'):
         path = stages.PROJECT / name

@@ -85,7 +85,7 @@ def main() -> int:
         _leave()
         registry.same('complaints', _find_complaints(log), [])
 
-    parts = sys.argv[1:] or _PARTS
+    parts = [part for part in _PARTS if part in (sys.argv[1:] or _PARTS)]
     modules = [*(_PARTS[part] for part in parts), sys.modules[__name__]]
     failed = registry.run(modules, _clean)
     _leave()

@@ -22,14 +22,12 @@ _MODPROBE = pathlib.Path('/etc/modprobe.d/upgrade.conf')
 
 
 class TestAfterReboot(host.HostTest):
-    def setUp(self) -> None:
-        # One that is still at work is waited for.
-        host.run('systemctl', 'start', 'nova-vgpu-apply')
-
     def test_the_same_vgpus_are_there_and_their_guests_start(self) -> None:
         unit = 'nova-vgpu-apply'
+        self.wait_until(
+            'applied', lambda: self.show_unit(unit, 'ActiveState') == 'active'
+        )
         self.assertEqual('success', self.show_unit(unit, 'Result'))
-        self.assertEqual('active', self.show_unit(unit, 'ActiveState'))
         self.assertEqual(kept.read('devices'), self.rows('device', 'list'))
         self.nova_vgpu('doctor', '--strict')
         said = self.nova_vgpu(

@@ -31,6 +31,15 @@ class TestAfterUpgrade(host.HostTest):
                 self.assertIn(word, said)
         # Nothing was done for the others either.
         self.assertEqual(0, host.count_vfs(host.A10))
+        # mdevctl has started this one, by its old id.
+        self.assertEqual(
+            [(host.T4, 'T4-4Q')],
+            [
+                (row['GPU'], row['Type'])
+                for row in self.rows('device', 'list')
+                if row['State'] == 'vGPU'
+            ],
+        )
 
         self.declare(host.DECLARED)
         host.run('systemctl', 'restart', unit)

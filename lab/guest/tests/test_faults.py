@@ -28,11 +28,21 @@ class TestFaults(host.HostTest):
         self.declare(host.DECLARED)
         self.addCleanup(self.declare, host.DECLARED)
         self.addCleanup(self.plague)
+        self.addCleanup(self.remove_vgpus)
+        for gpu in (host.A10, host.L40S):
+            self.addCleanup(host.set_knob, gpu, 'create_errno', 0)
+            self.addCleanup(host.set_knob, gpu, 'delay_ms', 0)
 
     def plague(self, *faults: str) -> None:
         """What the vendor's program does wrong, one for each call."""
         _TOOL_FAULTS.parent.mkdir(exist_ok=True)
         _TOOL_FAULTS.write_text(''.join(f'{fault}\n' for fault in faults))
+
+    def remove_vgpus(self) -> None:
+        """Those of a test that failed."""
+        for row in self.rows('device', 'list'):
+            if row['State'] == 'vGPU':
+                self.nova_vgpu('device', 'disable', row['Device'])
 
     def bare(self) -> None:
         self.nova_vgpu('sriov', 'disable', host.A10, host.L40S)
@@ -41,7 +51,6 @@ class TestFaults(host.HostTest):
         self.bare()
         for gpu in (host.A10, host.L40S):
             host.set_knob(gpu, 'delay_ms', 4000)
-            self.addCleanup(host.set_knob, gpu, 'delay_ms', 0)
         # This passes as well: tried again within the same run.
         self.plague('unbindLock')
         self.assert_declared()
