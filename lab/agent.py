@@ -97,6 +97,7 @@ class Agent:
                 'guest-exec', {'path': '/bin/sh', 'arg': command}
             )
             ends = time.monotonic() + seconds
+            fault = f'did not end after {seconds:.0f} s'
             look_at = time.monotonic() + _LOOK_SECONDS
             text = b''
             while True:
@@ -109,15 +110,13 @@ class Agent:
                     if end:
                         return int(code)
                 if time.monotonic() > ends:
-                    raise Unreachable(
-                        f'{" ".join(argv)} did not end after {seconds:.0f} s.'
-                    )
+                    raise Unreachable(f'{" ".join(argv)} {fault}.')
                 if time.monotonic() > look_at:
                     pid = {'pid': begun['pid']}
                     if self._ask('guest-exec-status', pid)['exited']:
                         # What it printed is on its way, if there is any.
-                        ends = min(ends, time.monotonic() + _ANSWER_SECONDS)
-                        look_at = ends
+                        look_at = ends = time.monotonic() + _ANSWER_SECONDS
+                        fault = 'ended, and did not say how'
                     else:
                         look_at = time.monotonic() + _LOOK_SECONDS
                 time.sleep(_POLL_SECONDS)
