@@ -159,7 +159,7 @@ def _install_python(its: cache.Cache) -> None:
 
 def _pip_settings(its: cache.Cache) -> dict[str, str]:
     """How pip gets packages on this machine, for one in the rootfs."""
-    settings = {'PATH': '/usr/bin:/bin', 'HOME': '/root'}
+    settings = {'PATH': '/usr/sbin:/usr/bin:/sbin:/bin', 'HOME': '/root'}
     listed = subprocess.run(
         [sys.executable, '-m', 'pip', 'config', 'list'],
         check=True,
