@@ -56,6 +56,14 @@ class Outcome:
     failures: list[Failure] = dataclasses.field(default_factory=list)
     problems: tuple[values.Problem, ...] = ()
 
+    def is_outdated(self, step: values.Step) -> bool:
+        """Whether a step failed before anything was done."""
+        return any(
+            failure.step == step
+            and isinstance(failure.error, exception.PlanOutdated)
+            for failure in self.failures
+        )
+
 
 @dataclasses.dataclass(slots=True)
 class _Lane:
@@ -132,8 +140,8 @@ def perform(
                 continue
             is_stuck = False
             if journal is not None:
-                # Of both, nothing was done.
-                journal.finish(step, 'refused' if event == PUT_OFF else event)
+                is_untouched = event == PUT_OFF or outcome.is_outdated(step)
+                journal.finish(step, 'refused' if is_untouched else event)
             reporter.finish(step, event)
             lane.go_on(event, stops_at)
         if is_stuck:

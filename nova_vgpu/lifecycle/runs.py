@@ -127,7 +127,7 @@ def apply(
         recalled = surroundings.recall_types(around, reporter.warn)
         names = recalled.names
         late: list[values.Refusal] = []
-        for _ in range(_MOST_ROUNDS):
+        for rounds_left in reversed(range(_MOST_ROUNDS)):
             picture = surroundings.look(
                 around, connection, reporter.warn, unfinished
             )
@@ -152,7 +152,7 @@ def apply(
                 outcome,
                 reporter,
                 journal,
-                is_replanned=True,
+                is_replanned=rounds_left > 0,
             )
             late += outcome.refusals[early:]
         else:

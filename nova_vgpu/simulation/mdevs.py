@@ -293,14 +293,16 @@ class Mdevs:
         It says nothing about what libvirt did itself after that.
         """
         with self.lock:
-            found = {mdev[2]: mdev for mdev in list_mdevs(gpus)}
+            # A UUID may be defined on one parent and started on another.
+            found = {(mdev[0], mdev[2]): mdev for mdev in list_mdevs(gpus)}
             for mdev in list(self.devices.values()):
-                there = mdev.uuid in found
-                found.pop(mdev.uuid, None)
+                key = mdev.parent(), mdev.uuid
+                there = key in found
+                found.pop(key, None)
                 if mdev.changed <= when:
                     mdev.active = there
                     self.forget(mdev)
-            for uuid, described in found.items():
+            for (_, uuid), described in found.items():
                 if self._stopped.get(uuid, when) <= when:
                     self._adopt(*described)
 

@@ -329,6 +329,39 @@ class TestWhatIsNotMended(UpgradeTest):
         )
 
 
+class TestPlansThatNeverFit(UpgradeTest):
+    """A step that does not fit the host is planned anew, but not for ever."""
+
+    def test_a_uuid_on_one_function_and_defined_on_another(self) -> None:
+        uuid = self.host.create_mdev(
+            VFS[1], 'NVIDIA A10-12Q', values.MdevState.TRANSIENT
+        )
+        self.define_elsewhere()
+        before = self.host.describe()
+        outcome = self.host.apply(live.ALL_THREE)
+        (failure,) = outcome.failures
+        self.assertIn(f'mdev {uuid} is on pci_0000_41_00_5', str(failure))
+        self.assertIn('"nova-vgpu device disable"', str(failure))
+        self.assertEqual([], outcome.done)
+        self.assertEqual(before, self.host.describe())
+
+    def test_of_such_a_step_there_is_nothing_to_take_back(self) -> None:
+        self.host.create_mdev(
+            VFS[1], 'NVIDIA A10-12Q', values.MdevState.TRANSIENT
+        )
+        self.define_elsewhere()
+        before = self.host.describe()
+        self.host.apply(live.ALL_THREE)
+        self.assertIsNone(self.host.restore())
+        self.assertEqual(before, self.host.describe())
+
+    def define_elsewhere(self) -> None:
+        (mdev,) = self.libvirt.mdevs.devices.values()
+        parent = values.PciAddress.parse(VFS[0]).node_device_name
+        xml = mdev.XMLDesc().replace(mdev.parent(), parent)
+        self.libvirt.define_device(xml)
+
+
 class TestSimulation(UpgradeTest):
     def test_definitions_start_by_their_ids(self) -> None:
         """Where their parents are there, and have room for them."""
