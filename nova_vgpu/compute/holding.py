@@ -24,6 +24,7 @@ from collections.abc import Iterator
 import contextlib
 import dataclasses
 import errno
+import time
 import typing
 
 from nova import utils as nova_utils
@@ -53,6 +54,10 @@ CONF = nova.conf.CONF
 #: A command holds them alone for as long as it takes to remove one vGPU.
 _CLAIMS_SECONDS = 300.0
 _ALLOCATION_LOCK = 'nova-vgpu-allocation'
+#: libvirt drops an mdev when udev tells that it is gone, seconds later on a
+#: host that is busy.
+_NOTICE_SECONDS = 10.0
+_PAUSE = 0.1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -243,6 +248,22 @@ class Holding(planning.Planning):
         device.destroy()
         if is_persistent:
             device.undefine()
+        self._await_gone(name)
+
+    def _await_gone(self, name: str) -> None:
+        """Until libvirt has noticed it, an mdev seems to be there.
+
+        :raises TimeoutError: if it does not notice it.
+        """
+        end = time.monotonic() + _NOTICE_SECONDS
+        while name in (self._host.list_mediated_devices() or ()):
+            if time.monotonic() >= end:
+                raise TimeoutError(
+                    errno.ETIMEDOUT,
+                    f'libvirt still shows {name}: let it look again, restart '
+                    'libvirtd, or virtnodedevd',
+                )
+            time.sleep(_PAUSE)
 
     def _start_inactive_mediated_devices(self) -> None:
         """Replaces Nova's, where one that does not start stops the service.

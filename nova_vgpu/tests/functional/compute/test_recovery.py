@@ -14,12 +14,17 @@
 """Servers that come back: after a restart of nova-compute, of the host."""
 
 import dataclasses
+import math
+import types
 import typing
 
+import fixtures
 from nova import context
 from nova import objects
 
+from nova_vgpu.compute import holding
 from nova_vgpu.simulation import boards
+from nova_vgpu.simulation import clock
 from nova_vgpu.simulation import stores
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import test_servers
@@ -157,6 +162,48 @@ class RenumberedTest(MdevsAfterRebootTest):
         self._stop_server(servers[0])
         self._start_server(servers[0])
         self.assertEqual(['NVIDIA A40-24Q'], self.types_of(own[:1]))
+
+    def forget_late(self, seconds: float) -> None:
+        """Let libvirt show an mdev that is gone, until that has passed."""
+        mdevs = self.connection().mdev_info
+        forget, time = mdevs.forget, clock.Clock(mdevs.lock)
+        late: dict[typing.Any, float] = {}
+
+        def forget_later(mdev: typing.Any) -> None:
+            if not mdev.active and not mdev.persistent:
+                mdev.active = True  # as far as libvirt knows
+                late.setdefault(mdev, time.now() + seconds)
+
+        def sleep(pause: float) -> None:
+            time.sleep(pause)
+            for mdev in [m for m, end in late.items() if end <= time.now()]:
+                del late[mdev]
+                mdev.active = False
+                forget(mdev)
+
+        fake = types.SimpleNamespace(monotonic=time.now, sleep=sleep)
+        self.useFixture(
+            fixtures.MockPatchObject(mdevs, 'forget', forget_later)
+        )
+        self.useFixture(fixtures.MockPatchObject(holding, 'time', fake))
+
+    def test_libvirt_is_late(self) -> None:
+        servers, own = self.boot_two()
+        self.upgrade('host1')
+        self.forget_late(seconds=3)
+        self.restart_host('host1')
+        self.assert_back(servers, own)
+        self.assertNotIn('Could not remove', self.stdlog.logger.output)
+
+    def test_libvirt_never_notices(self) -> None:
+        servers, _ = self.boot_two()
+        self.upgrade('host1')
+        self.forget_late(seconds=math.inf)
+        self.restart_host('host1')
+        self.assertFalse(self.is_running(servers[0]))
+        said = self.stdlog.logger.output
+        self.assertIn('libvirt still shows mdev_', said)
+        self.assertIn('the server was given NVIDIA A40-24Q', said)
 
 
 class LostGuestTest(test_servers.OurTestBase):
