@@ -196,7 +196,9 @@ class _Planner:
         """
         for mdev in recall.list_lost(self._gpu, self._functions, self._held):
             vgpu_type = recall.type_of(mdev, self._held, self._names)
-            if mdev.uuid in self._owners or self._is_declared(vgpu_type):
+            if mdev.uuid in self._owners or (
+                self._is_declared(vgpu_type) and self._has_place(mdev)
+            ):
                 yield values.SetMdev(
                     self._name,
                     mdev.parent,
@@ -214,6 +216,17 @@ class _Planner:
                 yield values.SetType(
                     self._name, self._address(function), '', wanted
                 )
+
+    def _has_place(self, mdev: values.Mdev) -> bool:
+        """Whether no other took the place of an mdev that nobody has."""
+        if mdev.state.is_defined:
+            return True
+        if mdev.parent != self._gpu.name:
+            vgpus = self._gpu.all_vgpus
+            return all(vgpu.function != mdev.parent for vgpu in vgpus)
+        counted = self._assigned.capacity
+        is_full = counted and 0 < counted.existing >= counted.total
+        return not is_full
 
     def _list_wanted_functions(self) -> Iterator[tuple[str, str]]:
         """Functions that are to be vGPUs, and of which type.

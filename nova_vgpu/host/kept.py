@@ -24,9 +24,11 @@
             }
         },
         'functions': {'<address>': '<name of its type>'},
+        'unfinished': ['<UUID of one of the mdevs>'],
     }
 
-Files of older releases have no ``type_id``, and those releases do not mind it.
+Files of older releases have no ``type_id`` and no ``unfinished``, and those
+releases do not mind them.
 """
 
 import dataclasses
@@ -81,6 +83,7 @@ def write(directory: state.StateDirectory, kept: values.Kept) -> None:
                 for uuid, mdev in kept.mdevs.items()
             },
             'functions': dict(kept.functions),
+            'unfinished': sorted(kept.unfinished),
         },
         indent=1,
         sort_keys=True,
@@ -103,6 +106,10 @@ def _load(found: typing.Any) -> values.Kept:
             str(values.PciAddress.parse(address)): _word(name)
             for address, name in found['functions'].items()
         },
+        frozenset(
+            str(uuidlib.UUID(_word(uuid)))
+            for uuid in found.get('unfinished', ())
+        ),
     )
 
 

@@ -127,11 +127,13 @@ def apply(
         recalled = surroundings.recall_types(around, reporter.warn)
         names = recalled.names
         late: list[values.Refusal] = []
+        undone: set[str] = set()
         for rounds_left in reversed(range(_MOST_ROUNDS)):
             picture = surroundings.look(
                 around, connection, reporter.warn, unfinished
             )
             made, found = _plan(around, wish, picture, names)
+            undone.update(picture.held.unfinished, _list_started(found))
             # Here: a GPU that is full in the end may name its types no more.
             names = type_changes.list_names(
                 names, picture.host, wish.declaration
@@ -157,10 +159,15 @@ def apply(
             late += outcome.refusals[early:]
         else:
             reporter.warn('There is more to do than was done: run it again.')
-        journal.end()
-        picture = surroundings.look(around, connection, reporter.warn)
-        surroundings.remember(around, picture, picture.held.kept.functions)
+        if not outcome.failures and wish.gpu is None:
+            undone.clear()  # what was not made is not wanted any more
+        left = frozenset(undone)
+        # First: if it is killed now, the journal knows as well.
+        picture = surroundings.look(around, connection, reporter.warn, left)
+        functions = picture.held.kept.functions
+        surroundings.remember(around, picture, functions, left)
         surroundings.remember_types(around, recalled, names)
+        journal.end()
     return outcome
 
 
@@ -237,6 +244,14 @@ def _alone(
             connection,
             execution.Executor(around, connection, lock, reporter.warn),
         )
+
+
+def _list_started(found: Iterable[values.Course]) -> Iterator[str]:
+    """The mdevs that are to be there, and are not."""
+    for course in found:
+        for step in course.steps:
+            if isinstance(step, values.SetMdev) and step.after.is_started:
+                yield step.uuid
 
 
 def _remember_what_goes(

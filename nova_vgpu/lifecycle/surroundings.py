@@ -93,19 +93,16 @@ def look(
     """Read everything once.
 
     :param unfinished: mdevs that a run which was cut off had removed, or was
-        about to start.
+        about to start, beside those that are remembered.
     :param may_put_aside: whether files of ours that make no sense may be
         renamed.
 
     :raises HostUnreadable: if it cannot be read.
     """
-    return Picture(
-        around.complete(sysfs.read_host(around.tree)),
-        dataclasses.replace(
-            read_held(around, connection, warn, may_put_aside),
-            unfinished=unfinished,
-        ),
-    )
+    host = around.complete(sysfs.read_host(around.tree))
+    held = read_held(around, connection, warn, may_put_aside)
+    unfinished |= held.kept.unfinished
+    return Picture(host, dataclasses.replace(held, unfinished=unfinished))
 
 
 def read_held(
@@ -130,7 +127,10 @@ def read_held(
 
 
 def remember(
-    around: Surroundings, picture: Picture, functions: Mapping[str, str]
+    around: Surroundings,
+    picture: Picture,
+    functions: Mapping[str, str],
+    undone: frozenset[str] | None = None,
 ) -> None:
     """Keep the names of the types of what is there, while they are known.
 
@@ -138,10 +138,15 @@ def remember(
     by now is kept as what it is to be.
 
     :param functions: those that are to be vGPUs after every reboot.
+    :param undone: mdevs that are still to be made again; as remembered, unless
+        it is said.
     """
     names = resolution.list_type_names(picture.host)
     wanted = {mdev.uuid for mdev in picture.held.mdevs}
-    wanted.update(picture.held.owners, picture.held.unfinished)
+    wanted.update(
+        picture.held.owners,
+        picture.held.unfinished if undone is None else undone,
+    )
     known = {
         uuid: mdev
         for uuid, mdev in picture.held.kept.mdevs.items()
@@ -161,7 +166,11 @@ def remember(
         for vgpu in gpu.all_vgpus
         if vgpu.uuid is not None and vgpu.type_id in names
     )
-    kept.write(around.state, values.Kept(known, functions))
+    there = {v.uuid for gpu in picture.host.gpus for v in gpu.all_vgpus}
+    if undone is None:
+        undone = picture.held.kept.unfinished
+    undone &= known.keys() - there
+    kept.write(around.state, values.Kept(known, functions, undone))
 
 
 def recall_types(

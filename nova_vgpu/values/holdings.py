@@ -51,11 +51,13 @@ class Kept:
     id, which may mean something else after a driver upgrade, and not every
     mdev is defined. ``functions`` are the virtual functions that an operator
     enabled by hand, by address: what they are set to is lost with every
-    reboot.
+    reboot. ``unfinished`` are those of the mdevs that an apply removed to make
+    them again, and could not.
     """
 
     mdevs: Mapping[str, KeptMdev] = dataclasses.field(default_factory=dict)
     functions: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unfinished: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ class Holdings:
     """Everybody who has a vGPU of the host, or is to have it again.
 
     ``unfinished`` are the UUIDs of mdevs that a run which was cut off had
-    removed, or was about to start.
+    removed, or was about to start, or that one could not make again.
     """
 
     guests: tuple[guest.Guest, ...] = ()

@@ -39,6 +39,7 @@ class TestKept(testtools.TestCase):
         known = values.Kept(
             {UUID: values.KeptMdev('pci_0000_84_00_0', 'T4-4Q', 'nvidia-1')},
             {'0000:c1:00.4': 'L40S-24Q'},
+            frozenset({UUID}),
         )
         kept.write(self.state, known)
         self.assertEqual(known, kept.read(self.state))

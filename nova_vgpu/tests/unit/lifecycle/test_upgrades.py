@@ -18,6 +18,7 @@ as they are there.
 """
 
 from collections.abc import Callable
+import errno
 import json
 import typing
 
@@ -207,6 +208,75 @@ class TestServersThatAreOff(UpgradeTest):
         self.assertEqual({}, self.host.vgpus(live.T4))
         self.assert_done(self.host.apply(AHEAD))
         self.assertEqual(before, self.host.describe())
+
+
+class TestCreationsThatFail(UpgradeTest):
+    """What was removed and could not be made again, of nobody."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.uuids = {
+            self.host.create_mdev(live.T4, 'GRID T4-8Q') for _ in range(2)
+        }
+        self.text = live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
+        self.host.apply(self.text)
+        self.kernel.reboot(upgrade=True)
+
+    def fail_to_create(self) -> None:
+        self.kernel.fail('/create', errno.EIO)
+        (failure,) = self.host.apply(self.text).failures
+        self.assertIn('libvirt refuses', str(failure))
+        self.assertEqual({}, self.host.vgpus(live.T4))
+        self.kernel.faults.clear()
+
+    def test_the_next_apply_makes_them(self) -> None:
+        """Also the one that was not tried after the first had failed."""
+        self.fail_to_create()
+        self.assert_done(self.host.apply(self.text))
+        self.assertEqual(
+            dict.fromkeys(self.uuids, 'GRID T4-8Q'), self.host.vgpus(live.T4)
+        )
+        self.assertEqual([], self.host.apply(self.text).done)
+
+    def test_an_apply_for_another_gpu_comes_between(self) -> None:
+        self.fail_to_create()
+        self.assert_done(self.host.apply(self.text, live.A10))
+        self.assert_done(self.host.apply(self.text))
+        self.assertEqual(self.uuids, self.host.vgpus(live.T4).keys())
+
+    def test_others_took_their_places(self) -> None:
+        self.fail_to_create()
+        for name in ('web', 'db'):
+            self.host.boot(name, live.T4, 'GRID T4-8Q')
+        self.assert_done(self.host.apply(self.text))
+        self.assertEqual(set(), self.uuids & self.kept().keys())
+
+    def test_another_is_on_their_function(self) -> None:
+        self.host.apply(self.text)
+        uuid = self.host.create_mdev(VFS[0], 'NVIDIA A10-12Q')
+        self.host.apply(self.text)
+        self.kernel.reboot(upgrade=True)
+        kernel = self.kernel
+
+        class Recorder(live.Recorder):
+            def finish(self, step: values.Step, event: str) -> None:
+                if isinstance(step, values.SetMdev) and step.uuid == uuid:
+                    kernel.fail('/create', errno.EIO)
+
+        wish = runs.Wish(live.declare(self.text))
+        outcome = runs.apply(self.host.around, wish, Recorder())
+        self.assertIn(uuid, str(outcome.failures))
+        self.kernel.faults.clear()
+        self.assertNotIn(uuid, self.host.vgpus(live.A10))
+        self.host.boot('web', VFS[0], 'NVIDIA A10-12Q')
+        self.assert_done(self.host.apply(self.text))
+        self.assertNotIn(uuid, self.kept())
+
+    def test_another_type_is_declared_by_then(self) -> None:
+        self.fail_to_create()
+        self.assert_done(self.host.apply(live.ALL_THREE))
+        self.assert_done(self.host.apply(self.text))
+        self.assertEqual({}, self.host.vgpus(live.T4))
 
 
 class TestServersThatRun(UpgradeTest):
