@@ -472,7 +472,7 @@ class TestContributorGuide(DocumentationTestCase):
         }
         explained = set(
             re.findall(
-                r'``tox -e (\w+)', self.pages['contributor/testing.rst']
+                r'``tox -e ([\w-]+)', self.pages['contributor/testing.rst']
             )
         )
         self.assertEqual(environments | {'py3'}, explained)
