@@ -23,6 +23,7 @@ from collections.abc import Sequence
 import json
 import os
 import pathlib
+import re
 import secrets
 import socket
 import time
@@ -88,8 +89,10 @@ class Agent:
         :raises Unreachable: if the guest ends, or the program does not.
         """
         # The output is a port: a shell opens it, the arguments are its own.
-        word = secrets.token_hex(16).encode()
-        script = f'{{ "$@"; echo {word.decode()} $?; }} > {OUTPUT} 2>&1'
+        word = secrets.token_hex(16)
+        script = f'{{ "$@"; echo {word} $?; }} > {OUTPUT} 2>&1'
+        # The script itself may be printed: the agent logs it.
+        last = re.compile(rb'%s (\d+)$' % word.encode())
         command = ['-c', script, 'sh', *argv]
         with open(self._output, 'rb') as output:
             output.seek(0, os.SEEK_END)
@@ -104,11 +107,12 @@ class Agent:
                 text += output.read()
                 *lines, text = text.split(b'\n')
                 for line in lines:
-                    said, end, code = line.partition(word)
+                    end = last.search(line)
+                    said = line[: end.start()] if end else line
                     if said or not end:
                         show(f'{said.decode(errors="replace")}\n')
                     if end:
-                        return int(code)
+                        return int(end[1])
                 if time.monotonic() > ends:
                     raise Unreachable(f'{" ".join(argv)} {fault}.')
                 if time.monotonic() > look_at:

@@ -97,6 +97,11 @@ class TestAgent(testtools.TestCase):
         self.assertEqual(4, self.run_there(r'printf "\0005\n1\n6"; exit 4'))
         self.assertEqual(['\x005\n', '1\n', '6\n'], self.shown)
 
+    def test_nor_is_it_if_its_own_command_is_printed(self) -> None:
+        script = r'tr "\000" " " < /proc/$PPID/cmdline; echo; exit 4'
+        self.assertEqual(4, self.run_there(script))
+        self.assertIn(' $?; }', ''.join(self.shown))
+
     def test_a_program_that_ends_without_a_word(self) -> None:
         with mock.patch.multiple(agent, _LOOK_SECONDS=0, _ANSWER_SECONDS=0.1):
             # It takes its shell along.
