@@ -56,7 +56,7 @@ _CLAIMS_SECONDS = 300.0
 _ALLOCATION_LOCK = 'nova-vgpu-allocation'
 #: libvirt drops an mdev when udev tells that it is gone, seconds later on a
 #: host that is busy.
-_NOTICE_SECONDS = 10.0
+_NOTICE_SECONDS = 30.0
 _PAUSE = 0.1
 
 
