@@ -17,13 +17,17 @@ the tree can be anywhere (tests, a simulated host) and so that whatever a file
 holds, or fails to hold, ends in one exception that says which file it was.
 """
 
+from collections.abc import Mapping
 import errno
 import os
 import re
 import stat
 
 # A sysfs attribute is at most one page. Larger "files" are not sysfs.
+_USUAL_BYTES = 4096
 _MOST_BYTES = 65536
+_READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+_LEADING_AWAY = frozenset(('', '.', '..'))
 _FUNCTION = r'[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]'
 # Every file of sysfs that this project writes to, whoever asks for it.
 _WRITABLE = re.compile(
@@ -65,10 +69,17 @@ class Files:
         """
         path = self.path(*parts)
         try:
-            with open(path, 'rb', buffering=0, opener=_open) as file:
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            # Without a file object, for there are thousands; and without
+            # blocking, for a FIFO must not hang the reader.
+            descriptor = os.open(path, _READ)
+            try:
+                data = os.read(descriptor, _USUAL_BYTES)
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise Unreadable(path, 'is not a regular file')
-                data = file.read(self._most_bytes + 1) or b''
+                if len(data) == _USUAL_BYTES:
+                    data += os.read(descriptor, self._most_bytes)
+            finally:
+                os.close(descriptor)
         except OSError as error:
             raise _unreadable(path, error) from error
         if len(data) > self._most_bytes:
@@ -112,6 +123,36 @@ class Files:
         except OSError as error:
             raise _unreadable(path, error) from error
 
+    def list_marked(self, *parts: str) -> Mapping[str, object]:
+        """The names in a directory, each with its mark, in no order.
+
+        :raises Unreadable: also if it is not there.
+        """
+        path = self.path(*parts)
+        try:
+            with os.scandir(path) as entries:
+                marks = {entry.name: entry.inode() for entry in entries}
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        if ''.join(marks).isascii():
+            return marks
+        return {_printable(name): mark for name, mark in marks.items()}
+
+    def mark(self, *parts: str) -> object:
+        """What tells a file, directory or link from another in its place.
+
+        The kernel numbers what is in sysfs with 64 bits, and counts on for
+        whatever is new (``__kernfs_new_node`` in fs/kernfs/dir.c). So what
+        has the same mark has been there all the time.
+
+        :raises Unreadable: if it is not there.
+        """
+        path = self.path(*parts)
+        try:
+            return os.lstat(path).st_ino
+        except OSError as error:
+            raise _unreadable(path, error) from error
+
     def link(self, *parts: str) -> str:
         """The target of a symbolic link, as it is written.
 
@@ -130,7 +171,7 @@ class Files:
             elsewhere: parts come from libvirt and from directories, too.
         """
         path = '/'.join((self.root, *parts))
-        if any('/' in part or part in ('', '.', '..') for part in parts):
+        if not _LEADING_AWAY.isdisjoint(parts) or '/' in ''.join(parts):
             raise Unreadable(path, 'is not below the directory')
         return path
 
@@ -140,16 +181,13 @@ def is_directory(path: str) -> bool:
     return os.path.isdir(path)
 
 
-def _open(path: str, flags: int) -> int:
-    """Open without blocking: a FIFO must not hang the reader."""
-    return os.open(path, flags | os.O_NONBLOCK)
-
-
 def _printable(name: str) -> str:
     """The name with bytes that are no text escaped, so that it can be told.
 
     A name like that leads nowhere, which is as good as not being there.
     """
+    if name.isascii():
+        return name
     return os.fsencode(name).decode('utf-8', 'backslashreplace')
 
 

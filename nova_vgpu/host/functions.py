@@ -22,8 +22,11 @@
             creatable_vgpu_types, current_vgpu_type
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable
+from collections.abc import Mapping
+import functools
 import re
+import sys
 import uuid
 
 from nova_vgpu import values
@@ -33,6 +36,9 @@ from nova_vgpu.knowledge import description
 PCI = ('bus', 'pci', 'devices')
 
 Path = tuple[str, ...]
+IsWanted = Callable[[values.VGPUType], bool]
+#: A directory, and the marks of what is in it.
+Source = tuple[Path, Mapping[str, object]]
 Found = tuple[tuple[values.Offer, ...], tuple[values.VGPU, ...]]
 
 _CREATABLE = re.compile(r'([0-9]{1,9})\s*:\s*(\S.*)', re.ASCII)
@@ -42,23 +48,39 @@ _HEADER = re.compile(r'ID\s*:.*', re.ASCII | re.IGNORECASE)
 # The registers of the SR-IOV capability have 16 bits. (PCI Express Base
 # Specification, "SR-IOV Extended Capability".)
 _MOST_VFS = 0xFFFF
+_UUID_LENGTH = 36
 
 
 class TypeMemory:
     """The types of one GPU, so that each is read from one function only.
 
     All functions of a GPU describe a type alike; what differs is how many of
-    it they would take.
+    it they would take. How many of a type that nobody wants need not be asked.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, is_wanted: IsWanted | None = None) -> None:
+        self._is_wanted = is_wanted
         self._types: dict[str, values.VGPUType] = {}
+        self._unwanted: set[str] = set()
+        #: The directory that types were first read from, and what was in it.
+        self.source: Source | None = None
 
     def get(self, type_id: str) -> values.VGPUType | None:
         return self._types.get(type_id)
 
     def add(self, vgpu_type: values.VGPUType) -> values.VGPUType:
-        return self._types.setdefault(vgpu_type.id, vgpu_type)
+        if vgpu_type.id not in self._types:
+            self._types[vgpu_type.id] = vgpu_type
+            if self._is_wanted and not self._is_wanted(vgpu_type):
+                self._unwanted.add(vgpu_type.id)
+        return self._types[vgpu_type.id]
+
+    def is_wanted(self, type_id: str) -> bool:
+        return type_id not in self._unwanted
+
+    def list_named(self) -> tuple[values.VGPUType, ...]:
+        """Every type, if the offers do not have them all."""
+        return tuple(self._types.values()) if self._unwanted else ()
 
 
 class FunctionReader:
@@ -85,10 +107,13 @@ class FunctionReader:
 
     def link_name(self, *path: str) -> str:
         """The last part of what a symbolic link leads to."""
-        return self._files.link(*path).rstrip('/').split('/')[-1]
+        name = self._files.link(*path).rstrip('/').split('/')[-1]
+        # Hundreds of functions have the same driver, or type.
+        return sys.intern(name)
 
     def read_hex(self, *path: str) -> int:
-        return int(self._read_matching(_HEX, 'a hexadecimal number', path), 0)
+        text = self._files.read(*path)
+        return int(self._require(_HEX, 'a hexadecimal number', text, path), 0)
 
     def read_driver(self, where: Path) -> str | None:
         try:
@@ -161,9 +186,17 @@ class FunctionReader:
         )
         return description.parse_description(text or '')
 
-    def read_vendor_vfio(
-        self, device: str, where: Path, memory: TypeMemory
-    ) -> Found:
+    def read_available(self, function: str, type_id: str, before: int) -> int:
+        """How many more mdevs of a type a PCI function takes.
+
+        :param before: what it was before, which is quickly told.
+        :raises Unreadable: also if it does not know the type.
+        """
+        path = (*PCI, function, *_available(type_id))
+        text = self._files.read(*path)
+        return before if text == str(before) else self._to_number(text, path)
+
+    def read_vendor_vfio(self, device: str, where: Path) -> Found:
         """The types that a VF could be set to, and the one it is set to."""
         try:
             current = self._read_number(*where, 'nvidia', 'current_vgpu_type')
@@ -175,24 +208,19 @@ class FunctionReader:
             # It holds one vGPU and takes no other, whatever else it lists.
             return (), (values.VGPU(device, f'nvidia-{current}'),)
         try:
-            return tuple(self._read_creatable(where, memory)), ()
+            return self._read_creatable(where), ()
         except files.Unreadable as error:
             self.add_fault(device, error)
             return (), ()
 
-    def _read_creatable(
-        self, where: Path, memory: TypeMemory
-    ) -> Iterator[values.Offer]:
+    def _read_creatable(self, where: Path) -> tuple[values.Offer, ...]:
         path = (*where, 'nvidia', 'creatable_vgpu_types')
-        for line in self._files.read(*path).splitlines():
-            match = _CREATABLE.fullmatch(line.strip())
-            if match:
-                vgpu_type = memory.add(
-                    values.VGPUType(f'nvidia-{int(match[1])}', match[2])
-                )
-                yield values.Offer(vgpu_type, 1)
-            elif _HEADER.fullmatch(line.strip()) is None:
-                raise self._unexpected(line, 'an id and a name', path)
+        try:
+            return _parse_creatable(self._files.read(*path))
+        except ValueError as error:
+            raise self._unexpected(
+                str(error), 'an id and a name', path
+            ) from error
 
     def _read_offers(
         self, device: str, where: Path, memory: TypeMemory
@@ -200,16 +228,16 @@ class FunctionReader:
         directory = (*where, 'mdev_supported_types')
         offers = []
         try:
-            type_ids = self._files.list(*directory)
+            type_ids = self._list_types(directory, memory)
         except files.Unreadable as error:
             self.add_fault(device, error)
             return ()
         for type_id in type_ids:
+            if not memory.is_wanted(type_id):
+                continue
             try:
                 # First, so that a type on its way out is not remembered.
-                available = self._read_number(
-                    *directory, type_id, 'available_instances'
-                )
+                available = self._read_number(*where, *_available(type_id))
                 vgpu_type = memory.get(type_id) or memory.add(
                     values.VGPUType(
                         type_id,
@@ -221,15 +249,25 @@ class FunctionReader:
             except files.Unreadable as error:
                 self.add_fault(device, error)
             else:
-                offers.append(values.Offer(vgpu_type, available))
+                if memory.is_wanted(type_id):
+                    offers.append(values.Offer(vgpu_type, available))
         return tuple(offers)
+
+    def _list_types(
+        self, directory: Path, memory: TypeMemory
+    ) -> tuple[str, ...]:
+        if memory.source is not None:
+            return self._files.list(*directory)
+        marks = self._files.list_marked(*directory)
+        memory.source = directory, marks
+        return tuple(sorted(marks))
 
     def _read_created(
         self, device: str, where: Path, entries: tuple[str, ...]
     ) -> tuple[values.VGPU, ...]:
         created = []
         for entry in entries:
-            if not _is_uuid(entry):
+            if not is_uuid(entry):
                 continue
             try:
                 type_id = self.link_name(*where, entry, 'mdev_type')
@@ -248,7 +286,10 @@ class FunctionReader:
             raise
 
     def _read_number(self, *path: str) -> int:
-        return int(self._read_matching(_NUMBER, 'a number', path))
+        return self._to_number(self._files.read(*path), path)
+
+    def _to_number(self, text: str, path: Path) -> int:
+        return int(self._require(_NUMBER, 'a number', text, path))
 
     def _read_register(self, *path: str) -> int:
         number = self._read_number(*path)
@@ -256,10 +297,9 @@ class FunctionReader:
             raise self._unexpected(str(number), 'a number of 16 bits', path)
         return number
 
-    def _read_matching(
-        self, pattern: re.Pattern[str], wanted: str, path: Path
+    def _require(
+        self, pattern: re.Pattern[str], wanted: str, text: str, path: Path
     ) -> str:
-        text = self._files.read(*path)
         if pattern.fullmatch(text) is None:
             raise self._unexpected(text, wanted, path)
         return text
@@ -272,7 +312,32 @@ class FunctionReader:
         )
 
 
-def _is_uuid(text: str) -> bool:
+def _available(type_id: str) -> Path:
+    """Where a device says how many more mdevs of a type it would take."""
+    return ('mdev_supported_types', type_id, 'available_instances')
+
+
+# All functions of a GPU that are free have the same list.
+@functools.lru_cache(maxsize=256)
+def _parse_creatable(text: str) -> tuple[values.Offer, ...]:
+    """The types in a list of them.
+
+    :raises ValueError: the line that is none.
+    """
+    offers = []
+    for line in text.splitlines():
+        match = _CREATABLE.fullmatch(line.strip())
+        if match:
+            vgpu_type = values.VGPUType(f'nvidia-{int(match[1])}', match[2])
+            offers.append(values.Offer(vgpu_type, 1))
+        elif _HEADER.fullmatch(line.strip()) is None:
+            raise ValueError(line)
+    return tuple(offers)
+
+
+def is_uuid(text: str) -> bool:
+    if len(text) != _UUID_LENGTH:  # as most things in a directory
+        return False
     try:
         return str(uuid.UUID(text)) == text.lower()
     except ValueError:

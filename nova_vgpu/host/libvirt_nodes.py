@@ -249,9 +249,7 @@ class _Scan:
         where = (*functions.PCI, str(address))
         driver = vf.driver or self._driver(vf.name, where)
         if self._sysfs is not None and self._has_vendor_vfio(where):
-            offers, vgpus = self._sysfs.read_vendor_vfio(
-                vf.name, where, memory
-            )
+            offers, vgpus = self._sysfs.read_vendor_vfio(vf.name, where)
             return values.VirtualFunction(address, driver, offers, vgpus, True)
         return values.VirtualFunction(
             address,

@@ -30,7 +30,7 @@ from nova_vgpu.knowledge import vendors
 
 DEFAULT_ROOT = '/sys'
 
-_MDEV_PARENTS = ('class', 'mdev_bus')
+MDEV_PARENTS = ('class', 'mdev_bus')
 
 
 def read_host(tree: files.Files) -> values.Host:
@@ -38,32 +38,50 @@ def read_host(tree: files.Files) -> values.Host:
 
     :raises HostUnreadable: if there is no sysfs at all.
     """
-    return _Scan(tree).read()
+    return Scan(tree).read()
 
 
-class _Scan:
-    """One reading of a host."""
+class Scan:
+    """One reading of a host.
 
-    def __init__(self, tree: files.Files) -> None:
-        self._faults: list[values.ReadFault] = []
-        self._reader = functions.FunctionReader(tree, self._faults)
+    :param is_wanted: of which types to ask how many a function would take;
+        all of them without it.
+    """
+
+    def __init__(
+        self, tree: files.Files, is_wanted: functions.IsWanted | None = None
+    ) -> None:
+        self._is_wanted = is_wanted
+        self.faults: list[values.ReadFault] = []
+        #: Where the types of GPUs were read from, by the names of GPUs.
+        self.sources: dict[str, functions.Source] = {}
+        self._reader = functions.FunctionReader(tree, self.faults)
         self._entries: dict[values.PciAddress, tuple[str, ...]] = {}
         #: The functions that say themselves that they are VFs of a GPU.
         self._virtual: set[values.PciAddress] = set()
 
-    def read(self) -> values.Host:
-        on_bus = self._list_functions()
+    def read(self, names: Iterable[str] | None = None) -> values.Host:
+        """Look at everything once.
+
+        :param names: what is on the bus, if that is known.
+        :raises HostUnreadable: if there is no sysfs at all.
+        """
+        on_bus = self._parse_names(names or self._list_functions())
         others = set(on_bus)
         found = []
+        known: set[values.PciAddress] = set()
         for address, name in on_bus.items():
+            if address in known:
+                continue  # was read with its GPU, which comes before it
             try:
-                gpu = self._read_function(address, name, on_bus)
+                gpu = self.read_function(address, name, on_bus)
             except files.Unreadable as error:
                 self._reader.add_fault(address.node_device_name, error)
                 others.discard(address)
                 continue
             if gpu is not None:
                 found.append(gpu)
+                known.update(vf.address for vf in gpu.vfs)
                 others.discard(address)
         vfs = {vf.address for gpu in found for vf in gpu.vfs}
         # A VF in the making has no "physfn" yet; its GPU knows it already.
@@ -71,7 +89,7 @@ class _Scan:
         self._add_orphans(self._virtual - vfs, on_bus)
         gpus.extend(self._read_virtual_parents())
         others -= vfs | self._virtual
-        return values.Host(tuple(gpus), frozenset(others), tuple(self._faults))
+        return values.Host(tuple(gpus), frozenset(others), tuple(self.faults))
 
     def _add_orphans(
         self,
@@ -79,57 +97,67 @@ class _Scan:
         on_bus: dict[values.PciAddress, str],
     ) -> None:
         """Faults for VFs whose GPU was not read, or does not lead to them."""
-        told = {fault.device for fault in self._faults}
+        told = {fault.device for fault in self.faults}
         for address in sorted(orphans):
             device = address.node_device_name
             if device not in told:
                 path = self._reader.path(
                     *functions.PCI, on_bus[address], 'physfn'
                 )
-                self._faults.append(
+                self.faults.append(
                     values.ReadFault(
                         device, path, 'the GPU that it belongs to was not read'
                     )
                 )
 
-    def _list_functions(self) -> dict[values.PciAddress, str]:
-        """The directory of every PCI function, in order of address."""
+    def _list_functions(self) -> tuple[str, ...]:
         try:
-            names = self._reader.list(functions.PCI)
+            return self._reader.list(functions.PCI)
         except files.Unreadable as error:
             raise exception.HostUnreadable(
                 f'No PCI devices can be read: {error}. Is this a Linux host '
                 'with sysfs mounted, or is --sysfs-root mistaken?'
             ) from error
+
+    def _parse_names(
+        self, names: Iterable[str]
+    ) -> dict[values.PciAddress, str]:
+        """The directory of every PCI function, in order of address."""
         found = {}
         for name in names:
             try:
                 found[values.PciAddress.parse(name)] = name
             except values.MalformedAddress as error:
                 path = self._reader.path(*functions.PCI, name)
-                self._faults.append(values.ReadFault(name, path, str(error)))
+                self.faults.append(values.ReadFault(name, path, str(error)))
         return dict(sorted(found.items()))
 
-    def _read_function(
+    def read_function(
         self,
         address: values.PciAddress,
         name: str,
         on_bus: dict[values.PciAddress, str],
     ) -> values.PhysicalGPU | None:
-        """The GPU at an address; None if that is a VF or something else."""
+        """The GPU at an address; None if that is a VF or something else.
+
+        :raises Unreadable: if it cannot be told what it is.
+        """
         where = (*functions.PCI, name)
         vendor = self._reader.read_hex(*where, 'vendor')
-        if vendors.get_by_pci_id(vendor) is None:
-            return None
-        if not vendors.is_gpu(vendor, self._reader.read_hex(*where, 'class')):
+        if vendors.get_by_pci_id(vendor) is None or not vendors.is_gpu(
+            vendor, self._reader.read_hex(*where, 'class')
+        ):
             return None
         entries = self._list(address, where)
         if 'physfn' in entries:
             self._virtual.add(address)
             return None
         device = address.node_device_name
-        memory = functions.TypeMemory()
+        memory = functions.TypeMemory(self._is_wanted)
         offers, vgpus = self._reader.read_mdevs(device, where, entries, memory)
+        vfs = tuple(self._read_vfs(device, where, entries, on_bus, memory))
+        if memory.source is not None:
+            self.sources[device] = memory.source
         return values.PhysicalGPU(
             name=device,
             address=address,
@@ -140,9 +168,10 @@ class _Scan:
             ),
             driver=self._reader.read_driver(where),
             sriov=self._reader.read_sriov(device, where),
-            vfs=tuple(self._read_vfs(device, where, entries, on_bus, memory)),
+            vfs=vfs,
             offers=offers,
             vgpus=vgpus,
+            named_types=memory.list_named(),
         )
 
     def _read_vfs(
@@ -167,7 +196,7 @@ class _Scan:
                 self._reader.add_fault(device, error)
             except values.MalformedAddress as error:
                 path = self._reader.path(*where, entry)
-                self._faults.append(values.ReadFault(device, path, str(error)))
+                self.faults.append(values.ReadFault(device, path, str(error)))
         for address in sorted(addresses):
             try:
                 yield self._read_vf(address, on_bus[address], memory)
@@ -182,12 +211,15 @@ class _Scan:
     ) -> values.VirtualFunction:
         where = (*functions.PCI, name)
         device = address.node_device_name
-        entries = self._list(address, where)
+        # Not kept: nobody looks at it again.
+        entries = self._entries.get(address) or self._reader.list(where)
+        if 'vendor' not in entries:
+            raise files.Unreadable(
+                self._reader.path(*where), 'holds no PCI function'
+            )
         vendor_vfio = 'nvidia' in entries
         if vendor_vfio:
-            offers, vgpus = self._reader.read_vendor_vfio(
-                device, where, memory
-            )
+            offers, vgpus = self._reader.read_vendor_vfio(device, where)
         else:
             offers, vgpus = self._reader.read_mdevs(
                 device, where, entries, memory
@@ -211,7 +243,7 @@ class _Scan:
     def _read_virtual_parents(self) -> Iterator[values.PhysicalGPU]:
         """Parents of mdevs that are no PCI devices (the kernel's mtty)."""
         try:
-            names = self._reader.list(_MDEV_PARENTS)
+            names = self._reader.list(MDEV_PARENTS)
         except files.Unreadable as error:
             if not error.gone:  # a host without mdevs has no such directory
                 self._reader.add_fault('mdev_bus', error)
@@ -225,13 +257,19 @@ class _Scan:
                 self._reader.add_fault(name, error)
 
     def _read_virtual_parent(self, name: str) -> values.PhysicalGPU:
-        where = (*_MDEV_PARENTS, name)
+        where = (*MDEV_PARENTS, name)
         # libvirt's way to name a device that is on no bus
         device = f'{self._reader.link_name(*where, "subsystem")}_{name}'
+        memory = functions.TypeMemory(self._is_wanted)
         offers, vgpus = self._reader.read_mdevs(
-            device, where, self._reader.list(where), functions.TypeMemory()
+            device, where, self._reader.list(where), memory
         )
-        return values.PhysicalGPU(name=device, offers=offers, vgpus=vgpus)
+        return values.PhysicalGPU(
+            name=device,
+            offers=offers,
+            vgpus=vgpus,
+            named_types=memory.list_named(),
+        )
 
 
 def _is_pci_address(text: str) -> bool:

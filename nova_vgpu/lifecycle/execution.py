@@ -345,7 +345,7 @@ class Executor:
         reader = functions.FunctionReader(self._around.tree, faults)
         where = (*functions.PCI, str(address))
         offers, vgpus = reader.read_vendor_vfio(
-            address.node_device_name, where, functions.TypeMemory()
+            address.node_device_name, where
         )
         if faults:
             raise exception.StepFailed(

@@ -75,6 +75,13 @@ class SharedFiles(files.Files):
     def list(self, *parts: str) -> tuple[str, ...]:
         return tuple(self._proxy.list(*parts))
 
+    def list_marked(self, *parts: str) -> dict[str, object]:
+        """Extends the list: nothing is known to be the same as before."""
+        return dict.fromkeys(self.list(*parts), self.mark(*parts))
+
+    def mark(self, *parts: str) -> object:
+        return object()
+
     def link(self, *parts: str) -> str:
         return str(self._proxy.link(*parts))
 

@@ -29,6 +29,8 @@ from nova_vgpu.host import files
 
 Path = tuple[str, ...]
 
+_FUNCTION_FILES: Path = ('vendor', 'device', 'class', 'subsystem_device')
+_TYPE_FILES: Path = ('name', 'description')
 _GONE = (errno.ENOENT, errno.ENODEV, errno.ENXIO)
 
 
@@ -96,6 +98,27 @@ class MemoryFiles(files.Files):
         if not isinstance(node, Directory):
             raise self._unreadable(parts, errno.ENOTDIR)
         return tuple(sorted(node.entries))
+
+    def list_marked(self, *parts: str) -> dict[str, object]:
+        return {name: self.mark(*parts, name) for name in self.list(*parts)}
+
+    def mark(self, *parts: str) -> object:
+        """A mark that lasts as long as what it stands for says the same.
+
+        The kernel's do not last longer: nothing of this changes in place.
+        """
+        match parts:
+            case ('bus', 'pci', 'devices', _):
+                names = _FUNCTION_FILES
+            case (*_, 'mdev_supported_types', _):
+                names = _TYPE_FILES
+            case ('bus', 'mdev', 'devices', _):
+                return self.link(*parts), self.link(*parts, 'mdev_type')
+            case _:
+                self._find(parts, follow=False)
+                return parts
+        there = self.list(*parts)
+        return tuple(self.read(*parts, n) for n in names if n in there)
 
     def link(self, *parts: str) -> str:
         where, node = self._find(parts, follow=False)

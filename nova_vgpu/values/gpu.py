@@ -35,6 +35,7 @@ class PhysicalGPU:
     ``address`` and ``ids`` are None for the kernel's sample parents (mtty),
     which are no PCI devices. ``offers`` and ``vgpus`` are those of the GPU's
     own function; ``all_offers`` and ``all_vgpus`` include its VFs'.
+    ``named_types`` is for a GPU that was not asked what it offers of each.
     """
 
     name: str
@@ -45,6 +46,7 @@ class PhysicalGPU:
     vfs: tuple[vgpu.VirtualFunction, ...] = ()
     offers: tuple[vgpu.Offer, ...] = ()
     vgpus: tuple[vgpu.VGPU, ...] = ()
+    named_types: tuple[vgpu.VGPUType, ...] = ()
 
     def __str__(self) -> str:
         """What an operator calls the GPU: its PCI address if it has one."""
@@ -79,7 +81,7 @@ class PhysicalGPU:
     @property
     def types(self) -> tuple[vgpu.VGPUType, ...]:
         """Every type that any function of the GPU names, each once."""
-        by_id: dict[str, vgpu.VGPUType] = {}
+        by_id = {named.id: named for named in self.named_types}
         for offer in self.all_offers:
             by_id.setdefault(offer.type.id, offer.type)
         return tuple(by_id.values())

@@ -93,7 +93,8 @@ class VirtualFunction:
     # The driver's own switchboard of the vendor-specific VFIO framework
     # (directory "nvidia") is there.
     vendor_vfio: bool = False
+    # Asked for again and again, of each of hundreds of functions.
+    name: str = dataclasses.field(init=False, repr=False, compare=False)
 
-    @property
-    def name(self) -> str:
-        return self.address.node_device_name
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'name', self.address.node_device_name)

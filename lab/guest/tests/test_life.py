@@ -12,11 +12,15 @@
 
 """From a bare host to the declared state, and back."""
 
+import pathlib
+import uuid
+
 from lab.guest.tests import host
 from lab.guest.tests import kept
 from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.host import files
+from nova_vgpu.host import monitor
 from nova_vgpu.host import sysfs
 
 _SYSFS = '/sys'
@@ -29,6 +33,10 @@ _FRAMEWORKS = {
 
 
 class TestLife(host.HostTest):
+    def setUp(self) -> None:
+        super().setUp()
+        self.monitor = monitor.Monitor(files.Files(_SYSFS))
+
     def findings(self, code: int = 0) -> dict[str, set[str]]:
         """Errors and warnings of doctor: subjects by code."""
         found: dict[str, set[str]] = {}
@@ -38,14 +46,37 @@ class TestLife(host.HostTest):
         return found
 
     def assert_equal_models(self) -> values.Host:
-        """What sysfs shows, and libvirt once it has heard of all changes."""
+        """What sysfs shows, and libvirt once it has heard of all changes.
+
+        And what whoever keeps looking sees, who takes nothing for new that is
+        not.
+        """
         source = application.HostSource('qemu:///system', _SYSFS)
         expected = sysfs.read_host(files.Files(_SYSFS))
         self.assertEqual((), expected.faults)
+        again = self.monitor.read()
+        self.assertEqual(expected, again)
+        self.assertIs(again, self.monitor.read())
         self.wait_until(
             'equal', lambda: application.read_host(source) == expected
         )
         return expected
+
+    def assert_exchanges_are_seen(self, gpu: values.PhysicalGPU) -> None:
+        """An mdev of another type, with the UUID of one that was there."""
+        device = pathlib.Path(_SYSFS, 'bus/pci/devices', str(gpu.address))
+        name = str(uuid.uuid4())
+        for vgpu_type in gpu.types[:2]:
+            where = device / 'mdev_supported_types' / vgpu_type.id
+            (where / 'create').write_text(name)
+            (found,) = (
+                vgpu
+                for each in self.assert_equal_models().gpus
+                for vgpu in each.all_vgpus
+            )
+            self.assertEqual((vgpu_type.id, name), (found.type_id, found.uuid))
+            # Not looked at in between.
+            (device / name / 'remove').write_text('1')
 
     def test_from_a_bare_host_to_the_declared_state_and_back(self) -> None:
         self.declare(host.DECLARED)
@@ -54,6 +85,9 @@ class TestLife(host.HostTest):
         self.assertEqual(
             sorted(_FRAMEWORKS), sorted(str(gpu.address) for gpu in bare.gpus)
         )
+        (t4,) = (gpu for gpu in bare.gpus if str(gpu) == host.T4)
+        self.assert_exchanges_are_seen(t4)
+        self.assertEqual(bare, self.assert_equal_models())
         found = self.findings(code=2)
         self.assertEqual({host.A10, host.L40S}, found.pop('vfs-off'), found)
         self.assertIn('mdevctl-not-called', found)

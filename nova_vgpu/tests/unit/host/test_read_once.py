@@ -13,6 +13,7 @@
 """A large host is read quickly, because nothing of it is read twice."""
 
 import collections
+from collections.abc import Mapping
 import dataclasses
 import os
 import pathlib
@@ -50,6 +51,10 @@ class CountingFiles(files.Files):
     def list(self, *parts: str) -> tuple[str, ...]:
         self.asked['list', self.path(*parts)] += 1
         return super().list(*parts)
+
+    def list_marked(self, *parts: str) -> Mapping[str, object]:
+        self.asked['list', self.path(*parts)] += 1
+        return super().list_marked(*parts)
 
     def link(self, *parts: str) -> str:
         self.asked['link', self.path(*parts)] += 1
