@@ -41,32 +41,35 @@ class Allocation(holding.Holding):
         finally:
             if ended and not done:
                 self._give_back(ended)
+            elif ended:
+                self._believed.add(ended)
 
     def _allocate_mdevs(self, allocations: typing.Any) -> typing.Any:
         """Extends Nova's, whose lock ends before the guest is defined.
 
         What was chosen is claimed until the operation ends, so that no other
-        one chooses it.
+        one chooses it; nor does the same one, hence one by one.
         """
         asked = self._vgpu_allocations(allocations)
         # A server that is evacuated still holds what it had on its old host.
         here = {p: a for p, a in asked.items() if self.provider_tree.exists(p)}
         # Not Nova's lock, which is taken within and cannot be taken twice.
         with self._operation(), holding.allocation_lock():
-            chosen = super()._allocate_mdevs(here or asked)
-            self._claims.add(chosen)
+            chosen: list[str] = []
+            for one in _list_single(here or asked):
+                names = super()._allocate_mdevs(one)
+                self._claims.add(names)
+                chosen += names
             return chosen
 
     def _get_existing_mdevs_not_assigned(
         self, parent: str | None, requested_types: typing.Any = None
     ) -> set[str]:
         """Replaces Nova's, which takes the GPU for the parent of its mdevs."""
-        plan, taken = self._make_plan(), self._read_holdings().taken
         return {
             name
-            for assigned in plan.assignments
-            if parent in (None, assigned.gpu.name)
-            for name in upkeep.list_idle(assigned, taken)
+            for assigned in self._plan_for(parent)
+            for name in self._list_idle(assigned)
         }
 
     def _create_new_mediated_device(
@@ -74,15 +77,27 @@ class Allocation(holding.Holding):
     ) -> str | None:
         """Replaces Nova's, which creates on the GPU and not on its VFs."""
         with holding.creation_lock():
-            plan, taken = self._make_plan(), self._read_holdings().taken
-            for assigned in plan.assignments:
-                if parent not in (None, assigned.gpu.name):
-                    continue
-                function = upkeep.find_room(assigned, taken)
+            for assigned in self._plan_for(parent):
+                function = upkeep.find_room(
+                    assigned, self._list_kept_places(assigned)
+                )
                 if function is not None:
                     return self._create_vgpu(assigned, function, uuid)
+        if uuid is None:
+            # Somebody may have given one back without our knowing.
+            taken = self._read_holdings().taken
+            for assigned in self._plan_for(parent):
+                for name in upkeep.list_idle(assigned, taken):
+                    return name
         LOG.error('No GPU has room for one more vGPU on %s.', parent or 'any')
         return None
+
+    def _plan_for(self, gpu: str | None) -> tuple[values.Assignment, ...]:
+        """What a GPU serves; None is all of them."""
+        if gpu is None:
+            return self._make_plan().assignments
+        assigned = self._plan_gpu(gpu)
+        return (assigned,) if assigned else ()
 
     def _create_vgpu(
         self, assigned: values.Assignment, function: str, uuid: str | None
@@ -103,6 +118,7 @@ class Allocation(holding.Holding):
                     f'not become a vGPU of {vgpu_type}: {error.strerror}'
                 ) from error
         else:
+            self._await_shown(function)
             type_id = self._get_vgpu_type_per_pgpu(function)
             created = self._create_mdev(function, type_id, uuid)
         LOG.info(
@@ -113,3 +129,13 @@ class Allocation(holding.Holding):
             gpu,
         )
         return created
+
+
+def _list_single(
+    asked: dict[str, typing.Any],
+) -> Iterator[dict[str, typing.Any]]:
+    """An allocation of one vGPU for each of those that are asked for."""
+    for provider, given in asked.items():
+        for resource_class, count in given['resources'].items():
+            for _ in range(count):
+                yield {provider: {'resources': {resource_class: 1}}}

@@ -32,11 +32,15 @@ from nova_vgpu.decisions import providers
 
 LOG = logging.getLogger(__name__)
 
+_Wanted = tuple[values.PhysicalGPU, values.Provider]
+
 
 class LibvirtVGPUDriver(migration.Migration):
     """``compute_driver = vgpu.LibvirtVGPUDriver``."""
 
     _has_published = False
+    #: The providers that follow from a plan, for a node.
+    _wanted: tuple[values.Plan, str, list[_Wanted]] | None = None
 
     def init_host(self, host: str) -> None:
         """Extends Nova's: a mistake in the configuration stops the service.
@@ -73,13 +77,10 @@ class LibvirtVGPUDriver(migration.Migration):
         if self._declaration.types:
             self._drop_old_notes()
             plan = self._look_after()
-        wanted = [
-            (assigned.gpu, provider)
-            for assigned in plan.assignments
-            if (provider := providers.make_provider(assigned, nodename))
-        ]
+        wanted = self._list_wanted(plan, nodename)
         names = {provider.name for _, provider in wanted}
-        if reshape.is_needed(provider_tree, nodename, plan, names):
+        held = tree.list_held(provider_tree, nodename)
+        if reshape.is_needed(held, nodename, plan, names):
             if self._has_published:
                 self._failures.say(
                     'Could not move what servers hold to the providers of '
@@ -90,12 +91,25 @@ class LibvirtVGPUDriver(migration.Migration):
             if allocations is None:
                 LOG.info('Asking for a reshape of the providers of GPUs.')
                 raise nova_exception.ReshapeNeeded()
-        tree.ensure_providers(provider_tree, nodename, wanted)
+        tree.ensure_providers(provider_tree, nodename, held, wanted)
         if allocations is not None:
             self._reshape(provider_tree, nodename, plan, allocations)
-        for leftover in tree.list_leftovers(provider_tree, nodename, names):
+            held = tree.list_held(provider_tree, nodename)
+        for leftover in tree.list_leftovers(held, nodename, names):
             tree.fence(provider_tree, leftover, self._has_allocations)
         self._has_published = True
+
+    def _list_wanted(self, plan: values.Plan, node: str) -> list[_Wanted]:
+        """The providers of a plan, and of which GPUs they are."""
+        before = self._wanted
+        if before is None or before[0] is not plan or before[1] != node:
+            wanted = [
+                (assigned.gpu, provider)
+                for assigned in plan.assignments
+                if (provider := providers.make_provider(assigned, node))
+            ]
+            self._wanted = before = (plan, node, wanted)
+        return before[2]
 
     def _reshape(
         self,

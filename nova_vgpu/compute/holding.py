@@ -37,6 +37,7 @@ from oslo_privsep import daemon
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.compute import believed
 from nova_vgpu.compute import claims
 from nova_vgpu.compute import log
 from nova_vgpu.compute import planning
@@ -74,6 +75,7 @@ class Holding(planning.Planning):
     def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         self._claims = claims.Claims(_shared_claims)
         self._failures = log.FailureLog()
+        self._believed = believed.Believed()
         super().__init__(*args, **kwargs)
 
     # -- whose they are -----------------------------------------------------
@@ -114,17 +116,65 @@ class Holding(planning.Planning):
         Each is read before what follows it: a claim ends, without the lock,
         when it is noted or its guest is defined.
         """
-        taken = set(self._claims.list())
-        taken.update(name for _, names in self._list_notes() for name in names)
+        taken = self._list_chosen()
         found = guests.read_guests(self._host.get_connection())
-        for guest in found:
-            taken.update(guest.mdevs)
-            taken.update(f.node_device_name for f in guest.functions)
+        of_guests = {
+            name
+            for guest in found
+            for name in (
+                *guest.mdevs,
+                *(function.node_device_name for function in guest.functions),
+            )
+        }
+        self._believed.replace(of_guests)
+        taken |= of_guests
         # A function keeps the place of an mdev that is to start there.
         for device in self._list_inactive_mdevs():
             if _is_one_of(device, taken):
                 taken.add(device.parent())
         return Holdings(frozenset(taken), found)
+
+    def _list_chosen(self) -> set[str]:
+        """What is chosen for guests that may not show it yet."""
+        chosen = set(self._claims.list())
+        chosen.update(
+            name for _, names in self._list_notes() for name in names
+        )
+        return chosen
+
+    def _list_idle(self, assigned: values.Assignment) -> tuple[str, ...]:
+        """vGPUs of a GPU that are there and that nobody has.
+
+        Those that somebody is believed to have are not among these.
+        """
+        if assigned.gpu.framework is values.Framework.VENDOR_VFIO:
+            return upkeep.list_idle(assigned, self._read_holdings().taken)
+        # Before guests: a claim ends when its guest is defined.
+        chosen = self._list_chosen()
+        there = upkeep.list_idle(assigned, chosen | self._list_believed())
+        if not there:
+            return ()
+        held = guests.find_mdevs(self._host.get_connection(), there)
+        self._believed.add(held)
+        return tuple(name for name in there if name not in held)
+
+    def _list_believed(self) -> frozenset[str]:
+        if self._believed.list() is None:
+            self._read_holdings()
+        return self._believed.list() or frozenset()
+
+    def _list_kept_places(self, assigned: values.Assignment) -> Container[str]:
+        """The functions of a GPU that are somebody's although they are free.
+
+        A virtual function that is a vGPU loses its type with a reboot, an mdev
+        may be defined but not started, and a guest may have a function as it
+        is, which is nothing that was given to it here.
+        """
+        if assigned.gpu.framework is values.Framework.VENDOR_VFIO or any(
+            self._list_inactive_mdevs()
+        ):
+            return self._read_holdings().taken
+        return self._list_chosen() | self._list_believed()
 
     def _claim_own(self, instance: typing.Any) -> list[str]:
         """Claim what a server has, before its guest stops showing it."""
@@ -263,6 +313,23 @@ class Holding(planning.Planning):
                     f'libvirt still shows {name}: let it look again, restart '
                     'libvirtd, or virtnodedevd',
                 )
+            time.sleep(_PAUSE)
+
+    def _await_shown(self, function: str) -> None:
+        """Virtual functions are there before libvirt knows them.
+
+        If it does not learn of one, it says so when an mdev is to be made.
+        """
+        libvirt = libvirt_driver.libvirt
+        end = time.monotonic() + _NOTICE_SECONDS
+        while time.monotonic() < end:
+            try:
+                self._host.device_lookup_by_name(function)
+            except libvirt.libvirtError as error:
+                if error.get_error_code() != libvirt.VIR_ERR_NO_NODE_DEVICE:
+                    return
+            else:
+                return
             time.sleep(_PAUSE)
 
     def _start_inactive_mediated_devices(self) -> None:

@@ -20,6 +20,7 @@ from nova import exception as nova_exception
 from nova.virt.libvirt import config as guest_config
 from nova.virt.libvirt import driver as libvirt_driver
 
+from nova_vgpu import values
 from nova_vgpu.compute import guests
 from nova_vgpu.compute import recovery
 from nova_vgpu.host import guests as host_guests
@@ -49,11 +50,11 @@ class Operations(recovery.Recovery):
 
         And it notes their types.
         """
-        plan = self._make_plan()
-        functions = guests.list_gpu_functions(plan)
+        gpus = self._find_gpus(chosen_mdevs)
+        functions = {vf.name: vf for gpu in gpus for vf in gpu.vfs}
         types = {
             vgpu.name: self._type_names.get(vgpu.type_id)
-            for gpu in plan.gpus
+            for gpu in gpus
             for vgpu in gpu.all_vgpus
         }
         for order, name in enumerate(chosen_mdevs):
@@ -68,6 +69,24 @@ class Operations(recovery.Recovery):
                     f'The vGPU on {name} is not there. "nova-vgpu check" may '
                     'say why.'
                 )
+
+    def _find_gpus(
+        self, vgpus: Sequence[str]
+    ) -> tuple[values.PhysicalGPU, ...]:
+        """The GPUs that vGPUs are on, as they are now; or all of them."""
+        found = []
+        for name in vgpus:
+            function = (
+                name if guests.is_function(name) else self._find_parent(name)
+            )
+            assigned = self._plan_gpu(self._gpu_of(function or name))
+            if assigned is None:
+                return self._make_plan().gpus
+            found.append(assigned.gpu)
+        return tuple(found)
+
+    def _find_parent(self, mdev: str) -> str | None:
+        return self._monitor.find_parent(mdev) if self._monitor else None
 
     # -- a guest that has vGPUs, and is defined anew ------------------------
 
@@ -181,13 +200,11 @@ class Operations(recovery.Recovery):
         keep_nvram: bool = False,
     ) -> None:
         """Extends Nova's: functions that the guest had lose their types."""
-        released = {
-            vgpu.name
-            for vgpu in self._read_vgpus(instance)
-            if guests.is_function(vgpu.name)
-        }
+        given_back = {vgpu.name for vgpu in self._read_vgpus(instance)}
         super()._undefine_domain(
             instance, keep_vtpm=keep_vtpm, keep_nvram=keep_nvram
         )
+        self._believed.remove(given_back)
+        released = set(filter(guests.is_function, given_back))
         if released:
             self._give_back(released)

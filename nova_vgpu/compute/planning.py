@@ -27,6 +27,8 @@ extends, and why. Everything that is decided is decided by
 
 import collections
 from collections.abc import Mapping
+import dataclasses
+import threading
 import typing
 
 import nova.conf
@@ -35,11 +37,13 @@ from nova.virt.libvirt import driver as libvirt_driver
 from nova_vgpu import values
 from nova_vgpu.compute import log
 from nova_vgpu.conf import devices
+from nova_vgpu.decisions import assignment
 from nova_vgpu.decisions import mapper
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import type_changes
 from nova_vgpu.host import files
 from nova_vgpu.host import libvirt_nodes
+from nova_vgpu.host import monitor
 from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import type_memory
@@ -53,11 +57,23 @@ CONF = nova.conf.CONF
 FUNCTION_PREFIX = 'vfio:'
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Planned:
+    """A plan, and the host that it was made for.
+
+    ``names`` are those of the types, by their ids.
+    """
+
+    host: values.Host
+    plan: values.Plan
+    names: Mapping[str, str]
+
+
 # Nova has no type hints that mypy could follow.
 class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
     """What is declared, and what it means on this host."""
 
-    #: sysfs of the host; None to go by libvirt alone.
+    #: sysfs of the host; None to go by libvirt instead.
     sysfs: files.Files | None = files.Files(sysfs.DEFAULT_ROOT)
     #: Where the commands keep what one run has to tell the next.
     state_path: str = state.DEFAULT_PATH
@@ -71,6 +87,11 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         # The functions of each GPU that may hold its vGPUs, by its name.
         self._functions: dict[str, frozenset[str]] = {}
         self._type_names: Mapping[str, str] = {}
+        self._monitor: monitor.Monitor | None = None
+        # Nova asks from many threads. Tables that go with another plan than
+        # the one that is kept would stay.
+        self._planning_lock = threading.Lock()
+        self._planned: _Planned | None = None
         # What ids of types meant when the service started, or since then.
         self._remembered: type_changes.Names = ()
         self._validated = False
@@ -113,12 +134,14 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
             went away, or from another driver of the vendor's, neither of which
             takes the node down.
         """
-        host = libvirt_nodes.read_host(
-            self._host.get_connection(),
-            self.sysfs,
-        )
-        if self.sysfs is not None and self.sysfs.root == sysfs.DEFAULT_ROOT:
-            host = type_names.complete(host, type_names.DEFAULT_PATH)
+        with self._planning_lock:
+            host = self._read_host()
+            planned = self._planned
+            if planned is not None and planned.host is host:
+                return planned.plan
+            return self._plan_anew(host)
+
+    def _plan_anew(self, host: values.Host) -> values.Plan:
         plan = mapper.make_plan(
             self._declaration,
             host,
@@ -130,11 +153,58 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
             self._validated = True
         self._problem_log.say(plan.problems)
         self._type_names = resolution.list_type_names(host)
-        self._remembered = type_changes.list_names(
+        remembered = type_changes.list_names(
             self._remembered, host, self._declaration
         )
         self._fill_tables(plan)
+        # What is remembered from now on may lead to another plan.
+        self._planned = (
+            _Planned(host, plan, self._type_names)
+            if remembered == self._remembered
+            else None
+        )
+        self._remembered = remembered
         return plan
+
+    def _read_host(self) -> values.Host:
+        """The host as it is now; the same object if nothing has changed."""
+        if self.sysfs is None:
+            return libvirt_nodes.read_host(self._host.get_connection())
+        if self._monitor is None or self._monitor.tree is not self.sysfs:
+            self._monitor = monitor.Monitor(self.sysfs, self._is_declared)
+        host = self._monitor.read()
+        if self.sysfs.root == sysfs.DEFAULT_ROOT:
+            host = type_names.complete(host, type_names.DEFAULT_PATH)
+        return host
+
+    def _is_declared(self, vgpu_type: values.VGPUType) -> bool:
+        return any(
+            resolution.find_matches(declared.name, [vgpu_type])
+            for declared in self._declaration.types
+        )
+
+    def _plan_gpu(self, name: str) -> values.Assignment | None:
+        """What a GPU serves as it is now, at no cost for the others.
+
+        :returns: None if nothing is declared for it.
+        """
+        planned = self._planned
+        fresh = self._monitor.read_gpu(name) if self._monitor else None
+        before = _find(planned.plan, name) if planned else None
+        if (
+            planned is not None
+            and fresh is not None
+            and before is not None
+            # One that has none may not have what is declared: see the mapper.
+            and before.type is not None
+            and before.gpu.types == fresh.types
+            and before.gpu.functions == fresh.functions
+        ):
+            placed = dataclasses.replace(
+                before, gpu=fresh, type=None, capacity=None
+            )
+            return assignment.settle(placed, planned.names)[0]
+        return _find(self._make_plan(), name)
 
     def _fill_tables(self, plan: values.Plan) -> None:
         """Let Nova's own methods find the plan where they look."""
@@ -167,6 +237,13 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
             if function in functions:
                 return gpu
         return function
+
+
+def _find(plan: values.Plan, gpu: str) -> values.Assignment | None:
+    for assigned in plan.assignments:
+        if assigned.gpu.name == gpu:
+            return assigned
+    return None
 
 
 def _addresses(gpu: values.PhysicalGPU) -> list[tuple[str, str]]:

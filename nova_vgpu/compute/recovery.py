@@ -162,6 +162,8 @@ class Recovery(allocation.Allocation):
         """Those that do not exist, or are only defined."""
         if not uuids:
             return uuids
+        if self._monitor is not None:
+            return uuids - self._monitor.list_mdevs()
         inactive = {device.name() for device in self._list_inactive_mdevs()}
         there = set(self._host.list_mediated_devices() or ()) - inactive
         return {

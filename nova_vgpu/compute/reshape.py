@@ -18,29 +18,29 @@ servers hold of the latter moves to the provider of the GPU.
 """
 
 from collections.abc import Collection
+from collections.abc import Container
 import typing
 
 from nova_vgpu import values
+from nova_vgpu.compute import tree
 from nova_vgpu.decisions import providers
-
-Tree = typing.Any  # nova.compute.provider_tree.ProviderTree
 
 
 def is_needed(
-    tree: Tree, node: str, plan: values.Plan, wanted: Collection[str]
+    held: tree.Held, node: str, plan: values.Plan, wanted: Collection[str]
 ) -> bool:
     """Whether something is on providers where it does not belong.
 
     :param wanted: names of the providers that GPUs are to have.
     """
     return bool(wanted) and (
-        'VGPU' in tree.data(node).inventory
-        or bool(_find_moves(tree, node, plan, wanted))
+        'VGPU' in held[node].inventory
+        or bool(_find_moves(held, node, plan, wanted))
     )
 
 
 def move_from_functions(
-    tree: Tree,
+    provider_tree: tree.Tree,
     node: str,
     plan: values.Plan,
     allocations: dict[str, typing.Any],
@@ -49,31 +49,39 @@ def move_from_functions(
 
     ``allocations`` is edited in place, as Nova has it.
     """
-    wanted = {tree.data(uuid).name for uuid in tree.get_provider_uuids(node)}
-    moves = _find_moves(tree, node, plan, wanted)
-    targets = {tree.data(old).uuid: tree.data(new) for old, new in moves}
+    held = tree.list_held(provider_tree, node)
+    moves = _find_moves(held, node, plan, held)
+    targets = {held[old].uuid: held[new] for old, new in moves}
     for consumer in allocations.values():
-        held = consumer['allocations']
+        given = consumer['allocations']
         for old, target in targets.items():
-            if old not in held:
+            if old not in given:
                 continue
-            moved = held.pop(old)['resources']
-            there = held.setdefault(target.uuid, {'resources': {}})
+            moved = given.pop(old)['resources']
+            there = given.setdefault(target.uuid, {'resources': {}})
             for name, amount in moved.items():
                 resources = there['resources']
                 resources[name] = resources.get(name, 0) + amount
     for old, _ in moves:
-        tree.remove(old)
+        provider_tree.remove(old)
 
 
 def _find_moves(
-    tree: Tree, node: str, plan: values.Plan, wanted: Collection[str]
+    held: tree.Held, node: str, plan: values.Plan, wanted: Container[str]
 ) -> list[tuple[str, str]]:
     """Names of providers to leave and to move to."""
     return [
         (old, new)
         for assigned in plan.assignments
         if (new := providers.name_of(node, assigned.gpu.name)) in wanted
-        for vf in assigned.gpu.vfs
-        if tree.exists(old := providers.name_of(node, vf.name))
+        for old in _list_old(held, node, assigned.gpu)
     ]
+
+
+def _list_old(
+    held: tree.Held, node: str, gpu: values.PhysicalGPU
+) -> list[str]:
+    """The providers of a GPU's virtual functions that there are."""
+    prefix = providers.name_of(node, '')
+    functions = {vf.name for vf in gpu.vfs}
+    return [name for name in held if name.removeprefix(prefix) in functions]

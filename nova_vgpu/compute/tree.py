@@ -19,8 +19,10 @@ Nova tracks itself carry another trait and are left alone.
 """
 
 from collections.abc import Callable
+from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Mapping
 import typing
 
 from oslo_log import log as logging
@@ -32,35 +34,45 @@ from nova_vgpu.knowledge import traits
 LOG = logging.getLogger(__name__)
 
 Tree = typing.Any  # nova.compute.provider_tree.ProviderTree
+#: What Nova knows of providers, by their names.
+Held = Mapping[str, typing.Any]
+
+
+def list_held(tree: Tree, node: str) -> Held:
+    """The providers below a node, and its own, as they are now."""
+    found = (tree.data(uuid) for uuid in tree.get_provider_uuids(node))
+    return {provider.name: provider for provider in found}
 
 
 def ensure_providers(
     tree: Tree,
     node: str,
+    held: Held,
     providers: Iterable[tuple[values.PhysicalGPU, values.Provider]],
 ) -> None:
     """Make the providers of the plan exist, with inventory and traits."""
     for gpu, provider in providers:
-        if not tree.exists(provider.name):
+        before = held.get(provider.name)
+        if before is None:
             tree.new_child(provider.name, node)
-        tree.update_inventory(
-            provider.name,
-            {provider.resource_class: _inventory(provider.total)},
-        )
-        present = frozenset(tree.data(provider.name).traits)
+        inventory = {provider.resource_class: _inventory(provider.total)}
+        if before is None or before.inventory != inventory:
+            tree.update_inventory(provider.name, inventory)
+        present = frozenset(before.traits) if before else frozenset()
         wanted = frozenset(provider.traits)
+        if present == wanted:
+            continue
         stale = ownership.find_stale(gpu, present, wanted)
         tree.remove_traits(provider.name, *stale)
         tree.add_traits(provider.name, *wanted)
 
 
 def list_leftovers(
-    tree: Tree, node: str, wanted: set[str]
+    held: Held, node: str, wanted: Container[str]
 ) -> Iterator[typing.Any]:
     """Providers of GPUs below the node that the plan does not have."""
-    root = tree.data(node).uuid
-    for uuid in tree.get_provider_uuids(node):
-        provider = tree.data(uuid)
+    root = held[node].uuid
+    for provider in held.values():
         if (
             provider.parent_uuid == root
             and provider.name not in wanted

@@ -31,7 +31,9 @@ libvirt keeps an alias that starts with ``ua-``, and takes letters, digits,
 """
 
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Mapping
+import contextlib
 import dataclasses
 import re
 import typing
@@ -44,6 +46,10 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import node_xml
 
+_ALL = (
+    libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
+    | libvirt.VIR_CONNECT_LIST_DOMAINS_INACTIVE
+)
 _ALIAS = re.compile(r'ua-vgpu-[0-9]+(?:-([0-9A-Za-z_-]+))?', re.ASCII)
 _NAME = re.compile(r'[0-9A-Za-z -]+', re.ASCII)
 
@@ -85,18 +91,26 @@ def read_guests(connection: Connection) -> tuple[values.Guest, ...]:
 
     :raises HostUnreadable: if libvirt stops answering, or a guest is unclear.
     """
-    flags = (
-        libvirt.VIR_CONNECT_LIST_DOMAINS_ACTIVE
-        | libvirt.VIR_CONNECT_LIST_DOMAINS_INACTIVE
-    )
-    try:
-        found = [_read(domain) for domain in connection.listAllDomains(flags)]
-    except libvirt.libvirtError as error:
-        raise exception.HostUnreadable(
-            f'libvirt failed while its guests were read: {error}'
-        ) from error
+    with _answering():
+        found = [_read(domain) for domain in connection.listAllDomains(_ALL)]
     guests = (guest for guest in found if guest is not None)
     return tuple(sorted(guests, key=lambda guest: guest.name))
+
+
+def find_mdevs(connection: Connection, uuids: Iterable[str]) -> frozenset[str]:
+    """Those of these mdevs that a guest has, or may have.
+
+    Nothing is made of what guests say: whoever has an mdev says its UUID, as
+    libvirt writes it, in lower case.
+
+    :raises HostUnreadable: if libvirt stops answering.
+    """
+    asked, found = frozenset(uuids), set[str]()
+    with _answering():
+        for domain in connection.listAllDomains(_ALL):
+            for said in _describe(domain):
+                found.update(uuid for uuid in asked if uuid in said)
+    return frozenset(found)
 
 
 def read_guest(connection: Connection, uuid: str) -> values.Guest | None:
@@ -175,6 +189,20 @@ def _type_name(alias: re.Match[str] | None) -> str | None:
     return alias[1].replace('_', ' ') if alias and alias[1] else None
 
 
+@contextlib.contextmanager
+def _answering() -> Iterator[None]:
+    """As long as libvirt answers.
+
+    :raises HostUnreadable: if it does not.
+    """
+    try:
+        yield
+    except libvirt.libvirtError as error:
+        raise exception.HostUnreadable(
+            f'libvirt failed while its guests were read: {error}'
+        ) from error
+
+
 def _read(domain: Domain) -> values.Guest | None:
     """The guest; None if it is gone since it was listed."""
     name = domain.name()
@@ -200,6 +228,19 @@ def _read(domain: Domain) -> values.Guest | None:
         raise exception.HostUnreadable(
             f'It cannot be told which devices guest {name} has: {error}'
         ) from error
+
+
+def _describe(domain: Domain) -> list[str]:
+    """All that a guest says; nothing if it is gone since it was listed."""
+    try:
+        return [
+            domain.XMLDesc(flags)
+            for flags in (0, libvirt.VIR_DOMAIN_XML_INACTIVE)
+        ]
+    except libvirt.libvirtError as error:
+        if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
+            return []
+        raise
 
 
 def _parse_uuid(text: str) -> str:

@@ -28,6 +28,7 @@ from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import guests
+from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.tests import domains
 
 FIRST, SECOND = (f'{n}1111111-0000-4000-8000-000000000000' for n in (1, 2))
@@ -85,6 +86,29 @@ class LibvirtTest(testtools.TestCase):
         )
         found = self.read(domains.write_domain(FIRST, 'instance-1', more=usb))
         self.assertEqual((values.Guest(FIRST, 'instance-1', True),), found)
+
+    def test_mdevs_are_found_whatever_a_guest_does(self) -> None:
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'node')
+        path.write_text(
+            '<node>'
+            + domains.write_domain(FIRST, 'instance-1', mdevs=(MDEV,))
+            + domains.write_domain(SECOND, 'instance-2', running=False)
+            + '</node>'
+        )
+        with libvirt_nodes.connect(f'test://{path}', True) as connection:
+
+            def find() -> frozenset[str]:
+                return guests.find_mdevs(connection, (MDEV, OTHER))
+
+            self.assertEqual({MDEV}, find())
+            connection.lookupByName('instance-1').destroy()
+            self.assertEqual({MDEV}, find())
+            connection.lookupByName('instance-1').undefine()
+            self.assertEqual(frozenset(), find())
+            connection.defineXML(
+                domains.write_domain(SECOND, 'instance-2', mdevs=(OTHER,))
+            )
+            self.assertEqual({OTHER}, find())
 
     def test_no_guests(self) -> None:
         self.assertEqual((), self.read())

@@ -197,13 +197,30 @@ class Held:
 class RaceTest(BothKindsTestBase):
     """Threads are held up at the worst moment; nothing else is changed."""
 
+    def boot_beside_idle(self) -> typing.Any:
+        """A server, and a vGPU of nobody, for which guests are read."""
+        server, other = self.boot(), self.boot()
+        self._delete_server(other)
+        return server
+
     def choose(self) -> None:
         """What a boot does until its guest is defined."""
         gpu = self.provider(test_servers.T4)
-        with self.driver._claims.during_operation():
-            self.chosen = self.driver._allocate_mdevs(
-                {gpu: {'resources': {'VGPU': 1}}}
-            )
+        find = self.driver._list_idle
+
+        def note(assigned: typing.Any) -> typing.Any:
+            self.found = find(assigned)
+            return self.found
+
+        with (
+            self.driver._claims.during_operation(),
+            fixtures.MockPatchObject(self.driver, '_list_idle', note),
+        ):
+            self.driver._allocate_mdevs({gpu: {'resources': {'VGPU': 1}}})
+
+    def assert_idle_is_found(self, own: list[str]) -> None:
+        (idle,) = self.found
+        self.assertNotIn(idle, own)
 
     @contextlib.contextmanager
     def stopping(
@@ -213,14 +230,19 @@ class RaceTest(BothKindsTestBase):
 
         It goes on, at the latest, when another one waits for its lock.
         """
-        read, lock = host_guests.read_guests, holding.allocation_lock
+        lock = holding.allocation_lock
 
-        def slow_read(connection: typing.Any) -> typing.Any:
-            if not after_guests:
+        def slowed(read: typing.Any) -> typing.Any:
+            def slow_read(*args: typing.Any) -> typing.Any:
+                if not after_guests:
+                    held.stop_here()
+                found = read(*args)
                 held.stop_here()
-            found = read(connection)
-            held.stop_here()
-            return found
+                return found
+
+            return fixtures.MockPatchObject(
+                host_guests, read.__name__, slow_read
+            )
 
         def noted_lock() -> typing.Any:
             if held.there.is_set() and not held.is_current:
@@ -228,14 +250,15 @@ class RaceTest(BothKindsTestBase):
             return lock()
 
         with (
-            fixtures.MockPatchObject(host_guests, 'read_guests', slow_read),
+            slowed(host_guests.read_guests),
+            slowed(host_guests.find_mdevs),
             fixtures.MockPatchObject(holding, 'allocation_lock', noted_lock),
         ):
             yield
             held.end()
 
     def test_a_boot_as_the_hard_reboot_of_another_begins(self) -> None:
-        server = self.boot()
+        server = self.boot_beside_idle()
         own = self.names_of(server)
         held = Held(self.choose)
         create = self.driver._create_guest_with_network
@@ -253,10 +276,10 @@ class RaceTest(BothKindsTestBase):
             held.start()
             self._reboot_server(server, hard=True)
         self.assertEqual(own, self.names_of(server))
-        self.assertNotEqual(own, self.chosen)
+        self.assert_idle_is_found(own)
 
     def test_a_boot_as_the_hard_reboot_of_another_ends(self) -> None:
-        server = self.boot()
+        server = self.boot_beside_idle()
         own = self.names_of(server)
         held = Held(self.choose)
         create = self.driver._create_guest_with_network
@@ -273,7 +296,7 @@ class RaceTest(BothKindsTestBase):
         ):
             self._reboot_server(server, hard=True)
         self.assertEqual(own, self.names_of(server))
-        self.assertNotEqual(own, self.chosen)
+        self.assert_idle_is_found(own)
 
     def test_upkeep_as_a_suspend_begins(self) -> None:
         server = self.boot(flavor_id=self.flavors['function'])

@@ -203,7 +203,7 @@ class RenumberedTest(MdevsAfterRebootTest):
         self.assertFalse(self.is_running(servers[0]))
         said = self.stdlog.logger.output
         self.assertIn('libvirt still shows mdev_', said)
-        self.assertIn('the server was given NVIDIA A40-24Q', said)
+        self.assertIn('File exists', said)  # so libvirt makes no other one
 
 
 class LostGuestTest(test_servers.OurTestBase):
