@@ -34,6 +34,9 @@ system_packages test
 if [[ " ${environments[*]} " == *" lab"* ]]; then
     system_packages lab
 fi
+if [[ " ${environments[*]} " == *" bench "* ]]; then
+    system_packages bench
+fi
 # reno and the theme of the documentation read the history.
 has_commit ||
     die "$ROOT is not a git checkout with a commit that $(id -un) may read."
