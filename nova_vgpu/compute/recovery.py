@@ -27,6 +27,7 @@ import typing
 from nova import exception as nova_exception
 from nova import objects
 import nova.conf
+from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
 
@@ -216,7 +217,14 @@ class Recovery(allocation.Allocation):
                 f'{type_name}, but GPU {gpu} serves {now} now.'
             )
         LOG.info('Creating vGPU %s again.', uuid, instance=instance)
-        if self._create_new_mediated_device(gpu.name, uuid) is None:
+        try:
+            created = self._create_new_mediated_device(gpu.name, uuid)
+        except libvirt_driver.libvirt.libvirtError as error:
+            raise unavailable(
+                f'vGPU {uuid} of {instance.uuid} is gone, and libvirt does '
+                f'not create it again on GPU {gpu}: {error}'
+            ) from error
+        if created is None:
             raise unavailable(
                 f'vGPU {uuid} of {instance.uuid} is gone, and GPU {gpu} has '
                 'no room to create it again.'

@@ -203,7 +203,7 @@ class RenumberedTest(MdevsAfterRebootTest):
         self.assertFalse(self.is_running(servers[0]))
         said = self.stdlog.logger.output
         self.assertIn('libvirt still shows mdev_', said)
-        self.assertIn('File exists', said)  # so libvirt makes no other one
+        self.assertIn('libvirt does not create it again on GPU', said)
 
 
 class LostGuestTest(test_servers.OurTestBase):
