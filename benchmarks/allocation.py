@@ -28,6 +28,7 @@ import typing
 from nova.virt.libvirt import config as guest_config
 
 from benchmarks import drivers
+from benchmarks import fake_libvirt
 from benchmarks import machines
 from benchmarks import report
 
@@ -62,7 +63,7 @@ def _list_sizes(quick: bool) -> Iterator[machines.Size]:
 def _measure_choice(
     machine: machines.Machine, quick: bool
 ) -> Iterator[report.Measurement]:
-    fake = machines.FakeLibvirt(machine)
+    fake = fake_libvirt.FakeLibvirt(machine)
     sides = {}
     for name in (report.STOCK, report.OURS):
         side = sides[name] = drivers.Side(name, machine, lambda: fake)
@@ -162,7 +163,7 @@ def _measure_storm(quick: bool) -> report.Measurement:
 
 
 def _storm(name: str, machine: machines.Machine) -> report.Figures:
-    fake = machines.FakeLibvirt(machine)
+    fake = fake_libvirt.FakeLibvirt(machine)
     side = drivers.Side(name, machine, lambda: fake)
     side.update()
     orders = list(enumerate(_list_orders(side), len(fake.guests)))

@@ -26,6 +26,7 @@ import tracemalloc
 import typing
 
 from benchmarks import drivers
+from benchmarks import fake_libvirt
 from benchmarks import machines
 from benchmarks import report
 from nova_vgpu.simulation import host as simulation
@@ -52,7 +53,7 @@ def run(directory: pathlib.Path, quick: bool) -> list[report.Measurement]:
     for size in _list_sizes(quick):
         report.tell(f'inventory: {size}')
         with machines.machine(size) as machine:
-            fake = machines.FakeLibvirt(machine)
+            fake = fake_libvirt.FakeLibvirt(machine)
             for title, connect in (
                 ('libvirt', machine.connect),
                 ('fake libvirt', lambda fake=fake: fake),

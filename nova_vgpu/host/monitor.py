@@ -48,13 +48,10 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import functions
+from nova_vgpu.host import mdev_bus
 from nova_vgpu.host import sysfs
 
-_MDEVS = ('bus', 'mdev', 'devices')
-
 Marks = Mapping[str, object]
-#: By the name of the directory of the function that they are on.
-VGPUs = Mapping[str, tuple[values.VGPU, ...]]
 
 
 class _Unsure(Exception):
@@ -101,10 +98,7 @@ class Monitor:
         self._addresses: dict[values.PciAddress, str] = {}
         self._host = values.Host()
         self._known: dict[str, _Known] = {}
-        #: The mdevs with the places that they are in, and all of their marks.
-        self._mdevs: dict[str, tuple[str, values.VGPU]] = {}
-        self._mdev_marks: Marks = {}
-        self._by_place: VGPUs = {}
+        self._mdevs = mdev_bus.MdevBus(tree, self._reader)
 
     def read(self) -> values.Host:
         """The host as it is now; the same object if nothing has changed.
@@ -127,7 +121,7 @@ class Monitor:
             try:
                 if self.tree.mark(*known.where) != known.mark:
                     return None
-                return self._refresh(known, self._read_mdevs())
+                return self._refresh(known, self._mdevs.read())
             except (files.Unreadable, _Unsure):
                 return None
 
@@ -137,7 +131,7 @@ class Monitor:
         :raises HostUnreadable: if they cannot be listed.
         """
         try:
-            return frozenset(map(str.lower, self._list_mdevs()))
+            return frozenset(map(str.lower, self._mdevs.list_marked()))
         except files.Unreadable as error:
             raise exception.HostUnreadable(
                 f'mdevs cannot be listed: {error}'
@@ -147,8 +141,8 @@ class Monitor:
         """The function that an mdev is on; None if it is not there."""
         with self._lock:
             try:
-                return self._read_mdev(mdev)[1].function
-            except (files.Unreadable, _Unsure):
+                return self._mdevs.read_one(mdev)[1].function
+            except files.Unreadable:
                 return None
 
     # -- everything anew ----------------------------------------------------
@@ -196,7 +190,7 @@ class Monitor:
                 gpu.address is None for gpu in self._host.gpus
             ):
                 return None  # the kernel's samples; nobody has many of them
-            vgpus = self._read_mdevs()
+            vgpus = self._mdevs.read()
             gpus = [self._look_at(gpu, vgpus) for gpu in self._host.gpus]
         except (files.Unreadable, _Unsure):
             return None
@@ -209,7 +203,7 @@ class Monitor:
         return self._host
 
     def _look_at(
-        self, gpu: values.PhysicalGPU, vgpus: VGPUs
+        self, gpu: values.PhysicalGPU, vgpus: mdev_bus.VGPUs
     ) -> values.PhysicalGPU:
         known = self._known.get(gpu.name)
         if known is not None:
@@ -253,50 +247,11 @@ class Monitor:
                 raise
             return set()
 
-    def _read_mdevs(self) -> VGPUs:
-        """Every mdev; what is new, or took another's place, is read."""
-        marks = self._list_mdevs()
-        if marks == self._mdev_marks:
-            return self._by_place
-        mdevs = {
-            name: self._mdevs[name]
-            if self._mdev_marks.get(name) == mark
-            else self._read_mdev(name)
-            for name, mark in marks.items()
-        }
-        by_place: dict[str, list[values.VGPU]] = {}
-        for place, vgpu in mdevs.values():
-            by_place.setdefault(place, []).append(vgpu)
-        self._mdevs, self._mdev_marks = mdevs, marks
-        self._by_place = {
-            place: tuple(sorted(on_it, key=lambda vgpu: vgpu.name))
-            for place, on_it in by_place.items()
-        }
-        return self._by_place
-
-    def _list_mdevs(self) -> Marks:
-        try:
-            return self.tree.list_marked(*_MDEVS)
-        except files.Unreadable as error:
-            if not error.gone:
-                raise
-            return {}
-
-    def _read_mdev(self, name: str) -> tuple[str, values.VGPU]:
-        """The directory of its parent, and the mdev."""
-        if not functions.is_uuid(name):
-            raise _Unsure
-        *_, parent, _ = self.tree.link(*_MDEVS, name).split('/')
-        try:
-            device = values.PciAddress.parse(parent).node_device_name
-        except values.MalformedAddress:
-            raise _Unsure from None
-        type_id = self._reader.link_name(*_MDEVS, name, 'mdev_type')
-        return parent, values.VGPU(device, type_id, name.lower())
-
     # -- one GPU ------------------------------------------------------------
 
-    def _refresh(self, known: _Known, vgpus: VGPUs) -> values.PhysicalGPU:
+    def _refresh(
+        self, known: _Known, vgpus: mdev_bus.VGPUs
+    ) -> values.PhysicalGPU:
         """A known GPU as it is now; the same object if nothing has changed."""
         gpu = known.gpu
         if self._reader.read_driver(known.where) != gpu.driver:
