@@ -41,6 +41,8 @@ class Command(command.Command):
             return super().run(parsed_args)
         except exception.NovaVGPUError as error:
             self.app.LOG.error('%s', error, exc_info=self.options.debug)
+            if isinstance(error, exception.InvalidLibvirtGPUConfig):
+                self.say_if_fatal(error.problems)
             return EXIT_ERRORS
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -87,6 +89,17 @@ class Command(command.Command):
         types = application.recall_types(self.source, self.options.state_dir)
         problems += tuple(type_changes.list_lost(types.lost))
         return mapper.make_plan(declaration, host, problems, types.names)
+
+    def say_if_fatal(self, problems: Iterable[values.Problem]) -> bool:
+        """Name the exception that keeps nova-compute from starting."""
+        if all(p.severity is not values.Severity.FATAL for p in problems):
+            return False
+        name = exception.InvalidLibvirtGPUConfig.__name__
+        self.say(
+            f'{name}: nova-compute does not start with this configuration. '
+            'Correct every fatal problem.'
+        )
+        return True
 
     def say(self, text: str) -> None:
         """Something for the reader; standard output is for data."""

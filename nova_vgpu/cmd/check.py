@@ -23,10 +23,11 @@ _EXIT_WARNINGS = 1
 class Check(base.Lister):
     """Check nova.conf against this host and list every problem.
 
-    A "fatal" problem is a mistake in the configuration: nova-compute would not
-    start. An "error" concerns a GPU that is not ready or does not offer its
-    type: it would have no inventory, the others would serve. Exit code: 0
-    clean or warnings only, 1 warnings with --strict, 2 errors.
+    A "fatal" problem is a mistake in the configuration: nova-compute does not
+    start, and raises InvalidLibvirtGPUConfig. An "error" concerns a GPU that
+    is not ready or does not offer its type: it would have no inventory, the
+    others would serve. Exit code: 0 clean or warnings only, 1 warnings with
+    --strict, 2 errors.
 
     On this very machine, ids of types are compared with what they meant so
     far, which "nova-vgpu apply" and "nova-vgpu doctor" remember.
@@ -41,22 +42,23 @@ class Check(base.Lister):
         )
         return parser
 
-    _severities: frozenset[values.Severity] = frozenset()
+    _problems: tuple[values.Problem, ...] = ()
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         result = super().run(parsed_args)
         if result:
             return result
-        if self._severities & {values.Severity.FATAL, values.Severity.ERROR}:
+        found = {problem.severity for problem in self._problems}
+        if self.say_if_fatal(self._problems) or values.Severity.ERROR in found:
             return base.EXIT_ERRORS
-        if self._severities and parsed_args.strict:
+        if found and parsed_args.strict:
             return _EXIT_WARNINGS
         return 0
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         host = self.read_host_quietly()
         problems = self.make_plan(host).problems
-        self._severities = frozenset(p.severity for p in problems)
+        self._problems = problems
         if not problems:
             self.say('No problems found.')
         return ('Severity', 'Code', 'Subject', 'Problem', 'Cure'), [

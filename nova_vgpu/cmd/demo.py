@@ -184,7 +184,11 @@ class Demo(base.Command):
                     self._tell('    -> none')
 
     def _refuse(self, directory: pathlib.Path) -> None:
-        self._head('6. Refuse', 'One GPU under two types, in two spellings:')
+        self._head(
+            '6. Refuse',
+            'One GPU under two types, in two spellings. nova-compute does not '
+            'start with it:',
+        )
         config = self._write(directory, 'conflicting.conf', CONFLICTING)
         self._run(directory, 'check', config=config)
         self._prose('And what a slip of the finger gets, all at once:')

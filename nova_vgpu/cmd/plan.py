@@ -53,10 +53,9 @@ class ShowPlan(base.Lister):
         result = super().run(parsed_args)
         for problem in self._problems:
             self.say(f'{problem.severity.value}: {problem}')
-        if any(p.severity is values.Severity.FATAL for p in self._problems):
-            self.say('nova-compute would not start with this configuration.')
-            return base.EXIT_ERRORS
-        return result
+        return (
+            base.EXIT_ERRORS if self.say_if_fatal(self._problems) else result
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         host = self.read_host_quietly()

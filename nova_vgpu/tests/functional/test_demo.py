@@ -104,6 +104,7 @@ class DemoTest(testtools.TestCase):
             '    -> compute1_pci_0000_41_00_0\n',
             '0000:85:00.0 is under more',
             'Did you mean 0000:84:00.0?',
+            'InvalidLibvirtGPUConfig: nova-compute does not start',
         ):
             self.assertIn(expected, text)
         self.assertNotIn('Traceback', text)

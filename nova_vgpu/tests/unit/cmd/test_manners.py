@@ -76,7 +76,7 @@ class TestExitCodes(test_commands.CommandTestCase):
         self.config.write_text(FATAL)
         answer = self.run_on_host('check', '-f', 'json')
         (problem,) = answer.json
-        self.assertEqual('', answer.stderr)
+        self.assertNotIn('99:00.0', answer.stderr)
         self.assertEqual('fatal', problem['Severity'])
         self.assertEqual('not-on-host', problem['Code'])
         self.assertEqual('[vgpu_A40-8Q]device_addresses', problem['Subject'])
@@ -93,8 +93,22 @@ class TestExitCodes(test_commands.CommandTestCase):
             self.config.write_text(text)
             answer = self.run_on_host('plan', '--node', 'x')
             self.assertEqual(expected, answer.code)
-            self.assertEqual(expected == 2, 'would not start' in answer.stderr)
             self.assertIn('0000:41:00.0', answer.stdout)
+
+    def test_the_exception_that_stops_nova_compute_is_named(self) -> None:
+        line = 'InvalidLibvirtGPUConfig: nova-compute does not start'
+        state = ('--state-dir', str(self.directory / 'state'))
+        for text, is_named in ((ERROR, False), (FATAL, True)):
+            self.config.write_text(text)
+            for command in (
+                ('check',),
+                ('check', '-f', 'json'),
+                ('plan', '--node', 'x'),
+                ('provider', 'diff', '--node', 'x'),
+            ):
+                answer = self.run_on_host(*state, *command)
+                self.assertEqual(is_named, line in answer.stderr, str(command))
+                self.assertNotIn(line, answer.stdout)
 
     def test_without_a_configuration(self) -> None:
         answer = self.run_on_host('check', '-f', 'json', config=False)
