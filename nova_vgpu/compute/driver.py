@@ -71,12 +71,13 @@ class LibvirtVGPUDriver(migration.Migration):
 
         One provider per physical GPU with traits; what was elsewhere before
         (on the root, on VFs) is moved with its allocations; providers that no
-        GPU serves any more are removed, or fenced while they are used.
+        GPU serves any more are removed, or fenced while they are used. With
+        nothing declared, no provider is looked at.
         """
-        plan = values.Plan()
-        if self._declaration.types:
-            self._drop_old_notes()
-            plan = self._look_after()
+        if not self._declaration.types:
+            return
+        self._drop_old_notes()
+        plan = self._look_after()
         wanted = self._list_wanted(plan, nodename)
         names = {provider.name for _, provider in wanted}
         held = tree.list_held(provider_tree, nodename)
@@ -95,7 +96,10 @@ class LibvirtVGPUDriver(migration.Migration):
         if allocations is not None:
             self._reshape(provider_tree, nodename, plan, allocations)
             held = tree.list_held(provider_tree, nodename)
-        for leftover in tree.list_leftovers(held, nodename, names):
+        devices = {gpu.name for gpu in plan.gpus}
+        for leftover in tree.list_leftovers(
+            held, nodename, names, self.mdev_classes, devices
+        ):
             tree.fence(provider_tree, leftover, self._has_allocations)
         self._has_published = True
 

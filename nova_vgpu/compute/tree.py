@@ -13,12 +13,12 @@
 """The plan in Nova's provider tree.
 
 The tree is Nova's picture of Placement: it is changed here, and Nova sends
-what differs. Providers of GPUs are recognised by their names, which start
-with the compute node's, and by ``OWNER_NOVA``; providers of PCI devices that
-Nova tracks itself carry another trait and are left alone.
+what differs. Only providers that are certainly those of GPUs are changed
+(:mod:`nova_vgpu.decisions.ownership`); Nova has others below the same node.
 """
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -29,7 +29,6 @@ from oslo_log import log as logging
 
 from nova_vgpu import values
 from nova_vgpu.decisions import ownership
-from nova_vgpu.knowledge import traits
 
 LOG = logging.getLogger(__name__)
 
@@ -68,17 +67,25 @@ def ensure_providers(
 
 
 def list_leftovers(
-    held: Held, node: str, wanted: Container[str]
+    held: Held,
+    node: str,
+    wanted: Container[str],
+    classes: Collection[str],
+    devices: Container[str],
 ) -> Iterator[typing.Any]:
-    """Providers of GPUs below the node that the plan does not have."""
+    """Providers of GPUs below the node that the plan does not have.
+
+    :param classes: the resource classes that types are declared with.
+    :param devices: names of the GPUs of the host.
+    """
     root = held[node].uuid
     for provider in held.values():
         if (
             provider.parent_uuid == root
             and provider.name not in wanted
-            and provider.name.startswith(f'{node}_')
-            and traits.OWNER in provider.traits
-            and traits.TRACKED_BY_NOVA not in provider.traits
+            and ownership.is_of_gpu(
+                _make_value(provider), node, classes, devices
+            )
         ):
             yield provider
 
@@ -105,6 +112,21 @@ def fence(
             provider.name,
         )
         tree.update_inventory(provider.name, fenced)
+
+
+def _make_value(provider: typing.Any) -> values.HeldProvider:
+    """A provider of Nova's tree as a value of this project."""
+    return values.HeldProvider(
+        provider.uuid,
+        provider.name,
+        provider.generation or 0,
+        provider.parent_uuid,
+        tuple(
+            values.Inventory(name, inventory['total'])
+            for name, inventory in provider.inventory.items()
+        ),
+        traits=frozenset(provider.traits),
+    )
 
 
 def _inventory(total: int) -> dict[str, typing.Any]:

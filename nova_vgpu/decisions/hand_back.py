@@ -31,8 +31,8 @@ import dataclasses
 from nova_vgpu import values
 from nova_vgpu.decisions import difference
 from nova_vgpu.decisions import hand_back_problems as problems_of
+from nova_vgpu.decisions import ownership
 from nova_vgpu.decisions import providers
-from nova_vgpu.knowledge import traits
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -279,12 +279,11 @@ def _list_left_behind(
             providers.name_of(tree.node, function)
             for function in providers.list_functions(left.gpu)
         }
+    classes = {a.declared.resource_class for a in plan.assignments}
     for held in tree.providers[1:]:
         if (
             held.in_use
             and held.name not in known
-            and held.name.startswith(f'{tree.node}_')
-            and traits.OWNER in held.traits
-            and traits.TRACKED_BY_NOVA not in held.traits
+            and ownership.is_of_gpu(held, tree.node, classes)
         ):
             yield problems_of.left_behind(held)

@@ -10,7 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which traits of a provider are this project's to take away.
+"""Which providers, and which of their traits, are this project's to change.
+
+A provider below a compute node is a GPU's only if two of these say so: its
+name, its resource class, the trait of its type. Everything else belongs to
+Nova (memory encryption, PCI devices), to Cyborg or to an operator, and is not
+touched.
 
 Nothing is remembered between two runs but what Placement itself holds. Custom
 traits of ours are told by their prefix. A standard trait tells nobody who set
@@ -19,11 +24,48 @@ which its trait ``CUSTOM_VGPU_TYPE_*`` names. All others are foreign and stay,
 also standard ones that an operator set by hand, and so does ``OWNER_NOVA``.
 """
 
+from collections.abc import Collection
+from collections.abc import Container
 from collections.abc import Iterable
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import traits
+
+_VGPU = 'VGPU'
+_OWNER_PREFIX = 'OWNER_'
+
+
+def is_of_gpu(
+    held: values.HeldProvider,
+    node: str,
+    classes: Collection[str],
+    devices: Container[str] = (),
+) -> bool:
+    """Whether a provider below a node is certainly that of a GPU.
+
+    :param classes: the resource classes that types are declared with.
+    :param devices: names of the GPUs of the host; for parents of mdevs that
+        are not PCI devices, whose names could be anything.
+    """
+    device = held.name.removeprefix(f'{node}_')
+    if device == held.name or _has_other_owner(held.traits):
+        return False
+    offered = {inventory.resource_class for inventory in held.inventories}
+    signs = (
+        device in devices
+        or values.PciAddress.parse_node_device_name(device) is not None,
+        not offered.isdisjoint({_VGPU, *classes}),
+        any(trait.startswith(traits.TYPE_PREFIX) for trait in held.traits),
+    )
+    return sum(signs) > 1
+
+
+def _has_other_owner(found: Collection[str]) -> bool:
+    return traits.TRACKED_BY_NOVA in found or any(
+        trait.startswith(_OWNER_PREFIX) and trait != traits.OWNER
+        for trait in found
+    )
 
 
 def find_stale(

@@ -16,11 +16,9 @@ import concurrent.futures
 import threading
 import typing
 
-import fixtures
 import nova.conf
 
 from nova_vgpu.conf import devices
-from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.simulation import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import base
@@ -200,21 +198,6 @@ class ChangesTest(OurTestBase):
         before = self.placement.get(path).body['generation']
         self._run_periodics()
         self.assertEqual(before, self.placement.get(path).body['generation'])
-
-
-class NothingDeclaredTest(OurTestBase):
-    def test_nothing_is_read_and_leftovers_go(self) -> None:
-        self.declare('T4-2Q')
-        self.start_host('host1', t4())
-        self.assertIsNotNone(self.provider(T4))
-        self.declare()
-        self.restart_host('host1')
-        self.assertIsNone(self.provider(T4))
-        with fixtures.MockPatchObject(
-            libvirt_nodes, 'read_host', side_effect=AssertionError
-        ):
-            self._run_periodics(raise_on_error=True)
-            self.boot(flavor_id=self._create_flavor())
 
 
 class ComingFromNovaTest(simulated.SimulatedTestBase):

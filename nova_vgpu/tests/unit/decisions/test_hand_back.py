@@ -381,7 +381,8 @@ class TestProblems(testtools.TestCase):
 
     def test_providers_of_others_are_not_mentioned(self) -> None:
         for held in (
-            trees.held('pci_0000_99_00_0', VGPU=1),
+            trees.held('amd_sev', 'OWNER_NOVA', MEM_ENCRYPTION_CONTEXT=5),
+            trees.held('0000:99:00.0', 'OWNER_CYBORG', VGPU=1),
             trees.held(
                 'pci_0000_99_00_0',
                 'OWNER_NOVA',
@@ -389,7 +390,10 @@ class TestProblems(testtools.TestCase):
                 VGPU=1,
             ),
         ):
-            consumers = (trees.consumer('b', (held, 'VGPU', 1)),)
+            (offered,) = held.inventories
+            consumers = (
+                trees.consumer('b', (held, offered.resource_class, 1)),
+            )
             found = hand_back.diff_hand_back(
                 PLAN, (), tree_of(held, consumers=consumers)
             )

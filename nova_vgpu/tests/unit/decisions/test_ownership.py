@@ -19,6 +19,7 @@ from nova_vgpu.decisions import ownership
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.simulation import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import trees
 
 T4 = hosts.make_gpu(hosts.gpu('84:00.0', boards.T4))
 A40 = hosts.make_gpu(hosts.gpu('41:00.0', boards.A40, vfs=2))
@@ -68,6 +69,58 @@ class TestStale(testtools.TestCase):
                     brought - {'OWNER_NOVA'},
                     ownership.find_stale(gpu, brought, ()),
                 )
+
+
+class TestOfGPU(testtools.TestCase):
+    """Which providers below a node may be taken out of service."""
+
+    def test_table(self) -> None:
+        pci, mdev_parent = 'pci_0000_84_00_0', 'mtty_mtty'
+        for case, held, expected in (
+            ('of this driver', trees.held(pci, 'OWNER_NOVA', VGPU=8), True),
+            ('of Nova 33', trees.held(pci, VGPU=8), True),
+            ('in a long PCI domain',
+             trees.held('pci_10000_01_00_0', VGPU=8), True),
+            ('of a declared class', trees.held(pci, CUSTOM_BIG=1), True),
+            ('a class declared before',
+             trees.held(pci, T4_2Q, CUSTOM_OLD=1), True),
+            ('without inventory', trees.held(pci, T4_2Q), True),
+            ('with a class of provider.yaml',
+             trees.held(pci, VGPU=8, CUSTOM_LICENCE=9), True),
+            ('parent of mdevs', trees.held(mdev_parent, VGPU=8), True),
+            ('parent that is gone',
+             trees.held('mtty_gone', T4_2Q, VGPU=8), True),
+            ('AMD SEV',
+             trees.held('amd_sev', 'OWNER_NOVA', MEM_ENCRYPTION_CONTEXT=5),
+             False),
+            ('a PCI device that Nova tracks',
+             trees.held('0000:84:00.0', 'OWNER_NOVA',
+                        'COMPUTE_MANAGED_PCI_DEVICE', CUSTOM_BIG=1), False),
+            ('the same with the name of a node device',
+             trees.held(pci, 'COMPUTE_MANAGED_PCI_DEVICE', VGPU=1), False),
+            ("Cyborg's", trees.held('0000:84:00.0', VGPU=8), False),
+            ("Cyborg's by its owner",
+             trees.held(pci, 'OWNER_CYBORG', VGPU=8), False),
+            ('a PCI device of another class',
+             trees.held(pci, 'OWNER_NOVA', CUSTOM_FPGA=1), False),
+            ('a PCI device that offers nothing', trees.held(pci), False),
+            ('a network', trees.held('br_ex', NET_BW_EGR_KILOBIT_PER_SEC=1),
+             False),
+        ):  # fmt: skip
+            self.assertEqual(
+                expected,
+                ownership.is_of_gpu(
+                    held, trees.NODE, {'CUSTOM_BIG'}, {mdev_parent}
+                ),
+                case,
+            )
+
+    def test_of_another_node(self) -> None:
+        self.assertFalse(
+            ownership.is_of_gpu(
+                trees.held('pci_0000_84_00_0', VGPU=8), 'compute2', ()
+            )
+        )
 
 
 class TestForeign(testtools.TestCase):

@@ -1,0 +1,103 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Providers of the node that are not about vGPUs stay as they are."""
+
+import typing
+
+import fixtures
+from nova.virt.libvirt import driver as libvirt_driver
+
+from nova_vgpu.compute import planning
+from nova_vgpu.tests.functional.compute import test_servers
+
+SEV = 'amd_sev'
+CYBORGS = '0000:af:00.0'
+
+
+def _list_encryption_inventories(
+    _driver: object,
+) -> dict[str, dict[str, typing.Any]]:
+    """What Nova's driver finds on a host with AMD SEV."""
+    return {
+        SEV: {
+            'total': 5,
+            'reserved': 0,
+            'min_unit': 1,
+            'max_unit': 1,
+            'step_size': 1,
+            'allocation_ratio': 1.0,
+            'traits': ['HW_CPU_X86_AMD_SEV'],
+        }
+    }
+
+
+class NeighboursTest(test_servers.OurTestBase):
+    """A host with AMD SEV, and with a GPU that Cyborg has."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.useFixture(
+            fixtures.MockPatchObject(
+                libvirt_driver.LibvirtDriver,
+                '_get_memory_encryption_inventories',
+                _list_encryption_inventories,
+            )
+        )
+
+    def create_cyborgs(self) -> None:
+        parent = self._get_provider_uuid_by_host('host1')
+        uuid = '7b1e0c3a-50a9-4a77-8b5e-9f2d6c1e4a08'
+        self.placement.post(
+            '/resource_providers',
+            {
+                'name': f'host1_{CYBORGS}',
+                'uuid': uuid,
+                'parent_provider_uuid': parent,
+            },
+            version='1.20',
+        )
+        self._update_inventory(
+            uuid,
+            {
+                'resource_provider_generation': 0,
+                'inventories': {'VGPU': {'total': 4}},
+            },
+        )
+        self._set_provider_traits(uuid, ['OWNER_CYBORG'])
+
+    def check_untouched(self) -> None:
+        self.create_cyborgs()
+        self.restart_host('host1')
+        self._run_periodics(raise_on_error=True)
+        context = self.inventory(SEV, 'MEM_ENCRYPTION_CONTEXT') or {}
+        self.assertEqual((5, 0), (context['total'], context['reserved']))
+        cyborgs = self.inventory(CYBORGS) or {}
+        self.assertEqual((4, 0), (cyborgs['total'], cyborgs['reserved']))
+        self.boot(flavor_id=self._create_flavor())
+
+    def test_with_types_declared(self) -> None:
+        self.declare('T4-2Q')
+        self.start_host('host1', test_servers.t4())
+        self.assertEqual(8, self.total(test_servers.T4))
+        self.check_untouched()
+        self.assertEqual(8, self.total(test_servers.T4))
+
+    def test_with_nothing_declared(self) -> None:
+        self.declare('T4-2Q')
+        self.start_host('host1', test_servers.t4())
+        self.declare()
+        with fixtures.MockPatchObject(
+            planning.Planning, '_read_host', side_effect=AssertionError
+        ):
+            self.check_untouched()
+        self.assertEqual(8, self.total(test_servers.T4))
