@@ -177,7 +177,8 @@ Resource class of the inventory: ``VGPU`` (the default) or a ``CUSTOM_`` one.
             help="""
 The most vGPUs of this type on one physical GPU.
 
-It lowers what the hardware allows and never raises it. Unset, the type's own
+It lowers what the hardware allows and never raises it. vGPUs that exist are
+not affected: the inventory is never less than those. Unset, the type's own
 maximum and the number of virtual functions are the only bounds.
 """,
         ),

@@ -142,14 +142,16 @@ def _check_maximum(
 def _check_cap(
     settled: values.Assignment, counted: values.Capacity
 ) -> Iterator[values.Problem]:
-    if counted.total < counted.existing:
+    cap = settled.declared.max_instances
+    if cap is not None and counted.existing > cap:
         option = settled.declared.option('max_instances')
         yield values.Problem(
             values.Severity.WARNING,
             'more-than-maximum',
             str(settled.gpu),
-            f'GPU {settled.gpu} has {counted.existing} vGPUs of its type, but '
-            f'{counted.bound} allows {counted.total}.',
+            f'GPU {settled.gpu} has {counted.existing} vGPUs of its type, '
+            f'more than {option} ({cap}). Its inventory is '
+            f'{counted.existing}, and no more are created.',
             f'Raise {option}, or remove vGPUs that no server has.',
         )
 

@@ -19,6 +19,10 @@
 
 A function's own answer is not enough: each of 48 VFs says that it would take
 one, also where the GPU takes 32.
+
+The total is never less than what exists: servers may have all of it, and an
+inventory below that breaks their migrations. So a bound that is less keeps
+further vGPUs from being made, and no more.
 """
 
 from collections.abc import Iterator
@@ -63,6 +67,8 @@ def plan_capacity(
     if max_instances is not None:
         bounds.append((max_instances, 'max_instances'))
     total, bound = min(bounds, key=lambda item: item[0])
+    if total < existing:
+        total, bound = existing, 'existing vGPUs'
     return values.Capacity(total, existing, room, bound)
 
 

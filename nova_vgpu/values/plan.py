@@ -33,7 +33,8 @@ class Capacity:
     """How many vGPUs of its type a GPU can really serve, and what bounds it.
 
     ``existing`` are vGPUs of the type that are there already, ``room`` how
-    many more the functions take now; ``total`` is never more than the two.
+    many more the functions take now; ``total`` is never more than the two,
+    and never less than ``existing``.
     """
 
     total: int

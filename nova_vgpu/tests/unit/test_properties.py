@@ -134,8 +134,12 @@ class TestProviders(testtools.TestCase):
         for provider in providers.list_providers(plan, 'node'):
             assigned = by_name.pop(provider.name)
             self.assertGreaterEqual(provider.total, 1)
+            existing = _count_existing(assigned)
+            self.assertGreaterEqual(provider.total, existing)
             for bound, most in _bounds(assigned).items():
-                self.assertLessEqual(provider.total, most, bound)
+                self.assertLessEqual(
+                    provider.total, max(most, existing), bound
+                )
         for idle in by_name.values():
             # An assignment without a provider has a problem that says why:
             # the GPU's own, or the one of a type that no GPU offers.
@@ -281,6 +285,15 @@ class TestProblems(testtools.TestCase):
             self.assertEqual(set(), fatal - {'bad-trait'})
 
 
+def _count_existing(assigned: values.Assignment) -> int:
+    assert assigned.type is not None
+    return sum(
+        vgpu.type_id == assigned.type.id
+        and vgpu.function in assigned.functions
+        for vgpu in assigned.gpu.all_vgpus
+    )
+
+
 def _bounds(assigned: values.Assignment) -> dict[str, int]:
     """Everything that bounds a GPU's total, counted anew."""
     gpu, vgpu_type = assigned.gpu, assigned.type
@@ -288,11 +301,7 @@ def _bounds(assigned: values.Assignment) -> dict[str, int]:
     offered = [(gpu.name, offer) for offer in gpu.offers]
     offered += [(vf.name, offer) for vf in gpu.vfs for offer in vf.offers]
     bounds = {
-        'existing and room': sum(
-            vgpu.type_id == vgpu_type.id
-            and vgpu.function in assigned.functions
-            for vgpu in gpu.all_vgpus
-        )
+        'existing and room': _count_existing(assigned)
         + sum(
             offer.available
             for function, offer in offered

@@ -112,7 +112,7 @@ class TestCapacity(testtools.TestCase):
             # total, existing, room
             ('a T4 with 2 of 8', plan(t4, 'T4-2Q'), (8, 2, 6)),
             ('a T4 with 2 and a cap of 5', plan(t4, 'T4-2Q', 5), (5, 2, 6)),
-            ('a cap below what exists', plan(t4, 'T4-2Q', 1), (1, 2, 6)),
+            ('a cap below what exists', plan(t4, 'T4-2Q', 1), (2, 2, 6)),
             ('an A40 with 2 of 6', plan(a40, 'A40-8Q'), (6, 2, 30)),
             (
                 'an A40 whose listed VFs are free',
@@ -207,6 +207,39 @@ class TestCapacity(testtools.TestCase):
         }
         found = capacity.plan_capacity(gpu, eight, gpu.functions, None, names)
         self.assertEqual(1, found.total)
+
+    def test_never_less_than_what_exists(self) -> None:
+        # 3 x 4 GB and 2 x 6 GB fill an A10 that mixes sizes; a free A10
+        # names the types.
+        mixed = hosts.make_gpu(
+            hosts.gpu(
+                'd8:00.0',
+                boards.A10,
+                *['nvidia-593'] * 3,
+                *['nvidia-594'] * 2,
+                vfs=32,
+                vendor_vfio=True,
+            )
+        )
+        full = dataclasses.replace(
+            mixed,
+            vfs=tuple(dataclasses.replace(vf, offers=()) for vf in mixed.vfs),
+        )
+        free = hosts.make_gpu(
+            hosts.gpu('3b:00.0', boards.A10, vfs=32, vendor_vfio=True)
+        )
+        host = values.Host((free, full))
+        for name, expected in (('A10-4Q', 3), ('A10-6Q', 2)):
+            declared = values.DeclaredType(name, name, ('d8:00.0', '3b:00.0'))
+            found = mapper.make_plan(values.Declaration((declared,)), host)
+            self.assertEqual((), found.problems, name)
+            counted = found.assignments[1].capacity
+            assert counted is not None
+            self.assertEqual(
+                (expected, 'existing vGPUs'),
+                (counted.total, counted.bound),
+                name,
+            )
 
     def test_never_more_than_what_the_functions_take(self) -> None:
         # The catalogue knows 2, one VF is enabled.

@@ -292,7 +292,8 @@ class TestTypes(test_problems.ProblemTestCase):
         )
         self.assertEqual(WARNING, problem.severity)
         self.assertIn('has 4 vGPUs', problem.message)
-        self.assertIn('max_instances allows 2', problem.message)
+        self.assertIn('[vgpu_T4-2Q]max_instances (2)', problem.message)
+        self.assertIn('Its inventory is 4', problem.message)
 
     def test_a_slip_in_the_type_shows_beside_a_bad_address(self) -> None:
         declared = listed('0000:99:00.0', name='T4-2QQ')
