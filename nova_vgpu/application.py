@@ -38,6 +38,7 @@ from nova_vgpu.host import type_memory
 from nova_vgpu.host import type_names
 
 if typing.TYPE_CHECKING:
+    from nova_vgpu.conf import sources
     from nova_vgpu.placement import client
 
 LOG = logging.getLogger(__name__)
@@ -169,10 +170,9 @@ def load_declaration(
     from nova_vgpu.conf import devices
     from nova_vgpu.conf import sources
 
+    paths = sources.list_files(config_files, config_dirs).paths
+    LOG.debug('configuration files: %s', paths)
     conf, written = sources.load(config_files, config_dirs)
-    LOG.debug(
-        'configuration files: %s', sorted({entry.file for entry in written})
-    )
     declaration, problems = devices.read_declaration(conf)
     slips = spelling.find_slips(
         written,
@@ -180,8 +180,20 @@ def load_declaration(
         [option.name for option in devices.type_options('')],
     )
     if not declaration.types:
-        problems += (_nothing_enabled(written),)
+        problems += (_nothing_enabled(paths),)
     return declaration, (*problems, *slips)
+
+
+def list_config_files(
+    config_files: Sequence[str], config_dirs: Sequence[str]
+) -> 'sources.ConfigFiles':
+    """The files that :func:`load_declaration` reads.
+
+    :raises ConfigFileError: if a directory cannot be read.
+    """
+    from nova_vgpu.conf import sources
+
+    return sources.list_files(config_files, config_dirs)
 
 
 def find_lock_directory(
@@ -287,22 +299,22 @@ def _decide(
     )
 
 
-def _nothing_enabled(written: Sequence[values.Written]) -> values.Problem:
-    found = sorted({entry.file for entry in written})
-    if not found:
+def _nothing_enabled(paths: Sequence[str]) -> values.Problem:
+    if not paths:
         return values.Problem(
-            values.Severity.WARNING,
+            values.Severity.ERROR,
             'no-configuration',
             'nova.conf',
-            'No configuration file with anything in it was found where '
-            'nova-compute looks for them.',
-            'Name one with --config-file.',
+            'No configuration file was found where nova-compute looks for '
+            'them, such as /etc/nova/nova.conf and /etc/nova/nova.conf.d.',
+            'Write one: "nova-vgpu config generate" prints what to write. If '
+            'it is elsewhere, name it with --config-file.',
         )
     return values.Problem(
         values.Severity.WARNING,
         'nothing-enabled',
         '[devices]enabled_vgpu_types',
-        f'[devices]enabled_vgpu_types is not set in {", ".join(found)}: no '
+        f'[devices]enabled_vgpu_types is not set in {", ".join(paths)}: no '
         'GPU serves anything.',
         'Set it to the types that "nova-vgpu type list" shows.',
     )

@@ -20,7 +20,6 @@ import os
 import signal
 import typing
 
-from nova_vgpu import application
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import changes
 from nova_vgpu.decisions import metrics
@@ -108,9 +107,7 @@ class Agent(base.Command):
             parsed_args.sriov_manage,
             may_change=parsed_args.enforce,
         )
-        declaration, problems = application.load_declaration(
-            self.options.config_file, self.options.config_dir
-        )
+        declaration, problems = self.read_declaration()
         return around, runs.Wish(declaration, problems)
 
     def _listen(self) -> udev.Events | None:

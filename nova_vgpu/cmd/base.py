@@ -79,13 +79,34 @@ class Command(command.Command):
         host: values.Host = program.read_host(self.source)
         return host
 
+    #: Whether files are said also if all of them are read by default.
+    says_files = False
+
+    _said: tuple[str, ...] = ()
+
+    def read_declaration(
+        self,
+    ) -> tuple[values.Declaration, tuple[values.Problem, ...]]:
+        """What the configuration declares.
+
+        Its files are said if some of them were not named, once.
+
+        :raises ConfigFileError: if one of them cannot be read.
+        """
+        where = self.options.config_file, self.options.config_dir
+        files = application.list_config_files(*where)
+        is_mixed = files.defaults and files.defaults != files.paths
+        is_worth_saying = is_mixed or (self.says_files and files.defaults)
+        if is_worth_saying and files.paths != self._said:
+            self.say(f'Configuration: {", ".join(files.paths)}')
+            self._said = files.paths
+        return application.load_declaration(*where)
+
     def make_plan(self, host: values.Host) -> values.Plan:
         from nova_vgpu.decisions import mapper
         from nova_vgpu.decisions import type_changes
 
-        declaration, problems = application.load_declaration(
-            self.options.config_file, self.options.config_dir
-        )
+        declaration, problems = self.read_declaration()
         types = application.recall_types(self.source, self.options.state_dir)
         problems += tuple(type_changes.list_lost(types.lost))
         return mapper.make_plan(declaration, host, problems, types.names)

@@ -18,7 +18,6 @@ from collections.abc import Iterable
 from collections.abc import Sequence
 import typing
 
-from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.host import sriov
@@ -80,9 +79,7 @@ class Changer(base.Lister):
             host = sysfs.read_host(around.tree)
             (found,) = base.select_gpus(host, wanted)
             gpu = str(found)
-        declaration, problems = application.load_declaration(
-            self.options.config_file, self.options.config_dir
-        )
+        declaration, problems = self.read_declaration()
         return runs.Wish(declaration, problems, gpu)
 
     def run(self, parsed_args: argparse.Namespace) -> int:

@@ -34,6 +34,7 @@ class Check(base.Lister):
     """
 
     table_columns = ('Severity', 'Problem', 'Cure')
+    says_files = True
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -169,7 +169,7 @@ class Doctor(base.Lister):
         from nova_vgpu.conf import migration
 
         where = self.options.config_file, self.options.config_dir
-        declaration, problems = application.load_declaration(*where)
+        declaration, problems = self.read_declaration()
         return dataclasses.replace(
             examined,
             declaration=declaration,

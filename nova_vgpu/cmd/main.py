@@ -106,7 +106,9 @@ class NovaVGPU(app.App):
             action='append',
             default=[],
             help='Configuration file to read; may be repeated. Default: the '
-            'files that nova-compute reads.',
+            'files that nova-compute reads. Its directories, such as '
+            '/etc/nova/nova.conf.d, are read as well, unless --config-dir is '
+            'given.',
         )
         parser.add_argument(
             '--config-dir',

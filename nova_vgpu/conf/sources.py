@@ -21,6 +21,7 @@ read is then named, too.
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Sequence
+import dataclasses
 import os
 
 from oslo_config import cfg
@@ -31,6 +32,40 @@ from nova_vgpu import values
 from nova_vgpu.conf import devices
 
 _MAY_NOT = 'Run as root, or as a user who may read it.'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ConfigFiles:
+    """Configuration files, in the order in which they are read.
+
+    If two of them set an option, the last one counts. ``defaults`` are those
+    that are read although they were not named.
+    """
+
+    paths: tuple[str, ...]
+    defaults: tuple[str, ...]
+
+
+def list_files(
+    config_files: Sequence[str], config_dirs: Sequence[str]
+) -> ConfigFiles:
+    """The files that oslo.config reads with these options.
+
+    Named files take the place of the default files only, and named
+    directories that of the default directories. What is named is read last.
+
+    :raises ConfigFileError: if a directory cannot be read.
+    """
+    defaults: list[str] = []
+    if not config_files:
+        defaults += cfg.find_config_files('nova', 'nova-compute')
+    if not config_dirs:
+        for directory in cfg.find_config_dirs('nova', 'nova-compute'):
+            defaults += _list_directory(directory)
+    named = [*config_files]
+    for directory in config_dirs:
+        named += _list_directory(directory)
+    return ConfigFiles((*defaults, *named), tuple(defaults))
 
 
 def load(
@@ -49,14 +84,7 @@ def load(
     # Not as two arguments: a path may start with a hyphen.
     arguments = [f'--config-file={path}' for path in config_files]
     arguments += [f'--config-dir={path}' for path in config_dirs]
-    paths = [*config_files]
-    for directory in config_dirs:
-        paths.extend(_list_directory(directory))
-    if not config_files:
-        paths.extend(cfg.find_config_files('nova', 'nova-compute'))
-    if not config_dirs:
-        for directory in cfg.find_config_dirs('nova', 'nova-compute'):
-            paths.extend(_list_directory(directory))
+    paths = list_files(config_files, config_dirs).paths
     written = tuple(entry for path in paths for entry in _read(path))
     try:
         conf(arguments, project='nova', prog='nova-compute')

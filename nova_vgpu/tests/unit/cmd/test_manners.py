@@ -112,10 +112,22 @@ class TestExitCodes(test_commands.CommandTestCase):
 
     def test_without_a_configuration(self) -> None:
         answer = self.run_on_host('check', '-f', 'json', config=False)
+        self.assertEqual(2, answer.code)
+        (problem,) = answer.json
+        self.assertEqual(
+            ('error', 'no-configuration'),
+            (problem['Severity'], problem['Code']),
+        )
+        for word in ('--config-file', 'config generate'):
+            self.assertIn(word, problem['Cure'])
+
+    def test_with_a_configuration_that_is_empty(self) -> None:
+        self.config.write_text('')
+        answer = self.run_on_host('check', '-f', 'json')
         self.assertEqual(0, answer.code)
         (problem,) = answer.json
-        self.assertEqual('no-configuration', problem['Code'])
-        self.assertIn('--config-file', problem['Cure'])
+        self.assertEqual('nothing-enabled', problem['Code'])
+        self.assertIn(str(self.config), problem['Problem'])
 
     def test_a_fault_is_told_and_the_rest_shown(self) -> None:
         device = self.sysfs / 'bus/pci/devices/0000:84:00.0/vendor'
@@ -318,6 +330,63 @@ class TestOptions(test_commands.CommandTestCase):
         self.assertEqual(3, total(*more))
         last.write_text('[vgpu_T4-2Q]\nmax_instances = 2\n')
         self.assertEqual(2, total(*more, '--config-dir', str(snippets)))
+
+    def find_by_default(self) -> tuple[pathlib.Path, pathlib.Path]:
+        """A file and a snippet where nova-compute looks for them."""
+        etc = self.directory / 'etc'
+        snippets = etc / 'nova.conf.d'
+        snippets.mkdir(parents=True)
+        main, snippet = etc / 'nova.conf', snippets / 'vgpu.conf'
+        main.write_text('[vgpu_T4-2Q]\nmax_instances = 3\n')
+        snippet.write_text('[vgpu_T4-2Q]\nmax_instances = 2\n')
+        for finder, path in (
+            ('find_config_files', main),
+            ('find_config_dirs', snippets),
+        ):
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'oslo_config.cfg.{finder}',
+                    lambda *_a, path=path, **_k: [str(path)],
+                )
+            )
+        return main, snippet
+
+    def test_files_that_were_not_named_are_said(self) -> None:
+        main, snippet = self.find_by_default()
+        config, empty = self.config, self.directory / 'empty.d'
+        empty.mkdir()
+        for named, expected in (
+            ((), (main, snippet)),
+            # As nova-compute: what is named is read last, and counts.
+            (('--config-file', config), (snippet, config)),
+            (('--config-dir', empty), (main,)),
+            (('--config-file', config, '--config-dir', empty), ()),
+        ):
+            options = (*map(str, named), 'check')
+            answer = self.run_on_host(*options, config=False)
+            line = f'Configuration: {", ".join(map(str, expected))}'
+            found = [
+                said
+                for said in answer.stderr.splitlines()
+                if said.startswith('Configuration')
+            ]
+            self.assertEqual([line] * bool(expected), found)
+
+    def test_a_directory_that_is_read_beside_a_file_is_said(self) -> None:
+        main, snippet = self.find_by_default()
+        self.config.write_text(GOOD + '[vgpu_T4-2Q]\nmax_instances = 4\n')
+        for command in (
+            ('plan', '--node', 'x'),
+            ('doctor',),
+            ('provider', 'diff', '--node', 'x'),
+        ):
+            answer = self.run_on_host(*command)
+            self.assertIn(f'Configuration: {snippet}, ', answer.stderr)
+            self.assertNotIn(f'{main},', answer.stderr)
+        row = self.run_on_host(
+            'plan', '--node', 'x', '--gpu', '84:00.0', '-f', 'json'
+        )
+        self.assertEqual(4, row.json[0]['Total'])
 
     def test_a_process_that_logs_a_lot_makes_no_difference(self) -> None:
         self.useFixture(fixtures.FakeLogger(level=logging.DEBUG))

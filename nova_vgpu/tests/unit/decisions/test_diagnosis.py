@@ -677,9 +677,12 @@ class TestConfiguration(DiagnosisTestCase):
             )
 
     def test_no_configuration_is_a_note(self) -> None:
-        for code in ('no-configuration', 'nothing-enabled'):
+        for severity, code in (
+            (values.Severity.ERROR, 'no-configuration'),
+            (values.Severity.WARNING, 'nothing-enabled'),
+        ):
             problem = values.Problem(
-                values.Severity.WARNING, code, 'x', 'Not set.', 'Set it.'
+                severity, code, 'x', 'Not set.', 'Set it.'
             )
             self.assertFound(
                 examine(T4, problems=(problem,)),
