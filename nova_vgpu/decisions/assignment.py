@@ -12,7 +12,6 @@
 
 """One GPU and its declared type: does it work, and for how many?"""
 
-import collections
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -24,6 +23,11 @@ from nova_vgpu.decisions import offers
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import resolution
 from nova_vgpu.knowledge import capabilities
+
+_ONE_SIZE = (
+    'A GPU takes one size of vGPU at a time: it serves the type once the '
+    'others are gone. "nova-vgpu apply" removes those that no server has.'
+)
 
 
 def settle(
@@ -43,6 +47,8 @@ def settle(
             unnamed = [t.id for t in types if t.name is None]
             if unnamed:
                 return placed, (_unnamed(placed, unnamed),)
+        if offers.may_be_hidden(gpu, names.get(declared.name, declared.name)):
+            return placed, (_hidden(placed, names),)
         return placed, (_not_offered(placed, types),)
     counted = capacity.plan_capacity(
         gpu, matches[0], placed.functions, declared.max_instances, names
@@ -156,21 +162,29 @@ def _check_cap(
         )
 
 
+def _hidden(
+    placed: values.Assignment, names: Mapping[str, str]
+) -> values.Problem:
+    held = offers.list_held(placed.gpu, names)
+    return _error(
+        placed,
+        'no-room',
+        f'does not offer {placed.declared.name!r} now: it holds vGPUs '
+        f'({held}), and lists only the types that fit beside them',
+        _ONE_SIZE,
+    )
+
+
 def _no_room(
     settled: values.Assignment, names: Mapping[str, str]
 ) -> values.Problem:
-    there = collections.Counter(v.type_id for v in settled.gpu.all_vgpus)
-    held = ', '.join(
-        f'{count} of {values.VGPUType(type_id, names.get(type_id))}'
-        for type_id, count in there.items()
-    )
+    held = offers.list_held(settled.gpu, names)
     if held:
         return _error(
             settled,
             'no-room',
             f'has no room for {settled.type}: it holds vGPUs: {held}',
-            'A GPU takes one size of vGPU at a time: it serves the type once '
-            'the others are gone.',
+            _ONE_SIZE,
         )
     return _error(
         settled,

@@ -32,11 +32,11 @@ from collections.abc import Mapping
 
 from nova_vgpu import values
 from nova_vgpu.decisions import mistakes
+from nova_vgpu.decisions import offers
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import recall
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import steps
-from nova_vgpu.knowledge import capabilities
 
 _ABSENT = values.MdevState.ABSENT
 _PERSISTENT = values.MdevState.PERSISTENT
@@ -63,7 +63,8 @@ def plan_courses(
     return tuple(
         _Planner(assigned, held, names, ahead, new_uuid).plan()
         for assigned in plan.assignments
-        if str(assigned.gpu) not in not_offered or _may_be_hidden(assigned)
+        if str(assigned.gpu) not in not_offered
+        or _may_be_hidden(assigned, names)
     )
 
 
@@ -139,7 +140,8 @@ class _Planner:
 
         :param decided: those of which it is known already what becomes.
         """
-        if self._assigned.type is None and not _may_be_hidden(self._assigned):
+        assigned = self._assigned
+        if assigned.type is None and not _may_be_hidden(assigned, self._names):
             return  # what it is to serve is not known
         for vgpu in self._gpu.all_vgpus:
             name = self._names.get(vgpu.type_id)
@@ -330,17 +332,12 @@ class _Planner:
         return self._functions[function]
 
 
-def _may_be_hidden(assigned: values.Assignment) -> bool:
-    """Whether what the GPU has may be why it does not offer its type.
-
-    In the vendor-specific VFIO framework a GPU with vGPUs names only types
-    that still fit beside them.
-    """
-    gpu = assigned.gpu
-    if gpu.framework is not values.Framework.VENDOR_VFIO or not gpu.all_vgpus:
-        return False
-    name = capabilities.parse_type_name(assigned.declared.name)
-    return name is not None and name.model == capabilities.model_of(gpu)
+def _may_be_hidden(
+    assigned: values.Assignment, names: Mapping[str, str]
+) -> bool:
+    """Whether what the GPU has may be why it does not offer its type."""
+    declared = assigned.declared.name
+    return offers.may_be_hidden(assigned.gpu, names.get(declared, declared))
 
 
 def _list_functions(assigned: values.Assignment) -> dict[str, str]:

@@ -26,6 +26,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import assignment
 from nova_vgpu.decisions import claims
+from nova_vgpu.decisions import offers
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import type_changes
@@ -58,7 +59,7 @@ def make_plan(
     names = resolution.list_type_names(host)
 
     makers = _makers_of_first(declaration, host, names)
-    nowhere = resolution.find_nowhere(declaration, host, names)
+    nowhere = offers.find_nowhere(declaration, host, names)
 
     assignments: list[values.Assignment] = []
     left_alone: list[values.LeftAlone] = []

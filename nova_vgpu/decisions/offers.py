@@ -12,11 +12,14 @@
 
 """What GPUs offer, in the words of a message."""
 
+import collections
 from collections.abc import Iterable
+from collections.abc import Mapping
 from collections.abc import Sequence
 
 from nova_vgpu import values
 from nova_vgpu.decisions import nearest
+from nova_vgpu.decisions import resolution
 from nova_vgpu.knowledge import capabilities
 
 _SHOWN_TYPES = 12
@@ -33,6 +36,49 @@ def list_offers(
         command = f'nova-vgpu type list --gpu {gpu}'
         text += f' and {more} more ("{command}")'
     return text
+
+
+def may_be_hidden(gpu: values.PhysicalGPU, name: str) -> bool:
+    """Whether the GPU may offer a type once the vGPUs that it holds are gone.
+
+    In the vendor-specific VFIO framework a GPU with vGPUs names only the types
+    that fit beside them.
+
+    :param name: the name of the type; an id says nothing about the model.
+    """
+    if gpu.framework is not values.Framework.VENDOR_VFIO or not gpu.all_vgpus:
+        return False
+    parsed = capabilities.parse_type_name(name)
+    if parsed is None or parsed.model != capabilities.model_of(gpu):
+        return False
+    return capabilities.may_have(gpu, parsed)
+
+
+def find_nowhere(
+    declaration: values.Declaration,
+    host: values.Host,
+    names: Mapping[str, str],
+) -> frozenset[str]:
+    """The declared types that no GPU of the host offers, or may hide."""
+    types = [(gpu, resolution.list_types(gpu, names)) for gpu in host.gpus]
+    return frozenset(
+        declared.name
+        for declared in declaration.types
+        if not any(
+            resolution.find_matches(declared.name, of_gpu)
+            or may_be_hidden(gpu, names.get(declared.name, declared.name))
+            for gpu, of_gpu in types
+        )
+    )
+
+
+def list_held(gpu: values.PhysicalGPU, names: Mapping[str, str]) -> str:
+    """The vGPUs of a GPU by their types: ``2 of nvidia-233 (GRID T4-8Q)``."""
+    there = collections.Counter(vgpu.type_id for vgpu in gpu.all_vgpus)
+    return ', '.join(
+        f'{count} of {values.VGPUType(type_id, names.get(type_id))}'
+        for type_id, count in there.items()
+    )
 
 
 def find_meant(text: str, types: Iterable[values.VGPUType]) -> str | None:

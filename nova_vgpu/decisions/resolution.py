@@ -75,20 +75,6 @@ def is_same_name(one: str, other: str) -> bool:
     return parts is not None and parts == _parts(other)
 
 
-def find_nowhere(
-    declaration: values.Declaration,
-    host: values.Host,
-    names: Mapping[str, str],
-) -> frozenset[str]:
-    """The declared types that no GPU of the host offers."""
-    types = [list_types(gpu, names) for gpu in host.gpus]
-    return frozenset(
-        declared.name
-        for declared in declaration.types
-        if not any(find_matches(declared.name, of_gpu) for of_gpu in types)
-    )
-
-
 def _plain(text: str | None) -> str | None:
     return ' '.join(text.split()).casefold() if text else None
 

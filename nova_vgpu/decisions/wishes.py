@@ -139,7 +139,7 @@ def _refuse(
     types = resolution.list_types(gpu, names)
     obstacle = readiness.find_obstacle(gpu)
     if obstacle is None:
-        if _hides(gpu, wished):
+        if offers.may_be_hidden(gpu, names.get(wished, wished)):
             return _hidden(gpu, wished, names)
         near = offers.find_meant(wished, types)
         meant = f' Did you mean {near}?' if near else ''
@@ -162,7 +162,7 @@ def _on_no_gpu(
     host: values.Host, wished: str, names: Mapping[str, str]
 ) -> str:
     for gpu in host.gpus:
-        if _hides(gpu, wished):
+        if offers.may_be_hidden(gpu, names.get(wished, wished)):
             return _hidden(gpu, wished, names)
     types = [t for gpu in host.gpus for t in gpu.types]
     near = offers.find_meant(wished, types)
@@ -170,20 +170,6 @@ def _on_no_gpu(
     return (
         f'No GPU of this host offers {wished!r}. {meant}"nova-vgpu type list" '
         'shows what there is.'
-    )
-
-
-def _hides(gpu: values.PhysicalGPU, wished: str) -> bool:
-    """Whether the GPU may offer the type once its vGPUs are gone.
-
-    In the vendor-specific VFIO framework it lists what fits beside them only.
-    """
-    name = capabilities.parse_type_name(wished)
-    return (
-        gpu.framework is values.Framework.VENDOR_VFIO
-        and bool(gpu.all_vgpus)
-        and name is not None
-        and name.model == capabilities.model_of(gpu)
     )
 
 

@@ -86,6 +86,18 @@ def facts_of(
     return made_by.complete(vgpu_type, gpu.ids)
 
 
+def may_have(gpu: values.PhysicalGPU, name: type_name.TypeName) -> bool:
+    """Whether a GPU of a type's model can have the type.
+
+    Not if the catalogue knows the model, and that no vGPU of this type fits.
+    """
+    made_by = vendor_of(gpu)
+    if made_by is None or gpu.ids is None or not made_by.makes_vgpus(gpu.ids):
+        return True
+    facts = facts_of(gpu, values.VGPUType(name.short, name.short))
+    return facts.max_instances is not None
+
+
 def trait_of_type(vgpu_type: values.VGPUType) -> str:
     """The trait that names the type: ``CUSTOM_VGPU_TYPE_A40_8Q``."""
     return traits.custom('VGPU_TYPE', short_name(vgpu_type))

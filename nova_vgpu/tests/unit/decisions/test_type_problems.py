@@ -199,6 +199,42 @@ class TestTypes(test_problems.ProblemTestCase):
         )
         self.assertIn('once the others are gone', problem.cure)
 
+    def test_a_type_that_vgpus_of_another_size_hide(self) -> None:
+        # In the vendor-specific VFIO framework the type is off the lists.
+        busy = hosts.gpu(
+            'd8:00.0', boards.A10, 'nvidia-594', vfs=32, vendor_vfio=True
+        )
+        first_type = values.UnlistedGPUs.FIRST_TYPE
+        for case, addresses, where in (
+            ('listed', ['d8:00.0'], '[vgpu_A10-12Q]device_addresses'),
+            ('by default', [], 'not listed, so of the first type'),
+        ):
+            plan = mapper.make_plan(
+                values.Declaration(
+                    (listed(*addresses, name='A10-12Q'),), first_type
+                ),
+                hosts.make_host(busy),
+            )
+            (problem,) = plan.problems
+            self.assertEqual('no-room', problem.code, case)
+            self.assertEqual(
+                f"GPU 0000:d8:00.0 ({where}) does not offer 'A10-12Q' now: it "
+                'holds vGPUs (1 of nvidia-594 (NVIDIA A10-6Q)), and lists '
+                'only the types that fit beside them.',
+                problem.message,
+                case,
+            )
+            self.assertIn('one size of vGPU at a time', problem.cure, case)
+
+    def test_a_type_that_the_gpu_cannot_have_is_not_hidden(self) -> None:
+        busy = hosts.gpu(
+            'd8:00.0', boards.A10, 'nvidia-594', vfs=32, vendor_vfio=True
+        )
+        host = hosts.make_host(busy)
+        self.find('type-not-offered', host, listed('d8:00.0', name='A40-12Q'))
+        self.find('type-on-no-gpu', host, listed(name='A40-12Q'))
+        self.find('type-on-no-gpu', host, listed(name='A10-48Q'))
+
     def test_a_gpu_that_is_not_ready_for_a_type_it_will_never_have(
         self,
     ) -> None:
