@@ -13,11 +13,14 @@
 
 """How a server gets its vGPUs: chosen, made if need be, and claimed."""
 
+from collections.abc import Iterable
 from collections.abc import Iterator
 import contextlib
+import errno
 import typing
 
 from nova import exception as nova_exception
+from nova.virt.libvirt import driver as libvirt_driver
 from oslo_log import log as logging
 
 from nova_vgpu import values
@@ -29,6 +32,12 @@ LOG = logging.getLogger(__name__)
 
 class Allocation(holding.Holding):
     """Chooses and makes vGPUs."""
+
+    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+        #: Functions on which no vGPU could be created, in the order in which
+        #: they failed. The creation lock guards it.
+        self._bad_functions: dict[str, None] = {}
+        super().__init__(*args, **kwargs)
 
     @contextlib.contextmanager
     def _operation(self) -> Iterator[None]:
@@ -78,11 +87,11 @@ class Allocation(holding.Holding):
         """Replaces Nova's, which creates on the GPU and not on its VFs."""
         with holding.creation_lock():
             for assigned in self._plan_for(parent):
-                function = upkeep.find_room(
-                    assigned, self._list_kept_places(assigned)
-                )
-                if function is not None:
-                    return self._create_vgpu(assigned, function, uuid)
+                taken = self._list_kept_places(assigned)
+                rooms = upkeep.list_rooms(assigned, taken)
+                created = self._create_on_one(assigned, rooms, uuid)
+                if created is not None:
+                    return created
         if uuid is None:
             # Somebody may have given one back without our knowing.
             taken = self._read_holdings().taken
@@ -99,6 +108,51 @@ class Allocation(holding.Holding):
         assigned = self._plan_gpu(gpu)
         return (assigned,) if assigned else ()
 
+    def _create_on_one(
+        self,
+        assigned: values.Assignment,
+        functions: Iterable[str],
+        uuid: str | None,
+    ) -> str | None:
+        """Create a vGPU on the first function that lets it be created.
+
+        Functions that failed before are tried after all others, those that
+        failed longest ago first.
+
+        :returns: None if there is no function.
+        :raises ComputeResourcesUnavailable: if no virtual function takes its
+            type.
+        :raises libvirtError: if libvirt does not create an mdev on any.
+        """
+        failure: Exception | None = None
+        failed = {name: when for when, name in enumerate(self._bad_functions)}
+        for function in sorted(functions, key=lambda f: failed.get(f, -1)):
+            what = (
+                f'Could not create a vGPU of {assigned.type} on {function} of '
+                f'GPU {assigned.gpu}'
+            )
+            try:
+                created = self._create_vgpu(assigned, function, uuid)
+            except (OSError, libvirt_driver.libvirt.libvirtError) as error:
+                failure = error
+                self._failures.say(what, error)
+                self._bad_functions.pop(function, None)
+                if _is_of_host(error):
+                    break
+                self._bad_functions[function] = None
+            else:
+                self._bad_functions.pop(function, None)
+                self._failures.forget(what)
+                return created
+        if isinstance(failure, OSError):
+            raise nova_exception.ComputeResourcesUnavailable(
+                reason=f'no virtual function of GPU {assigned.gpu} becomes a '
+                f'vGPU of {assigned.type}: {failure.strerror}'
+            ) from failure
+        if failure is not None:
+            raise failure
+        return None
+
     def _create_vgpu(
         self, assigned: values.Assignment, function: str, uuid: str | None
     ) -> str:
@@ -107,16 +161,10 @@ class Allocation(holding.Holding):
         gpu, vgpu_type = assigned.gpu, assigned.type
         if gpu.framework is values.Framework.VENDOR_VFIO:
             (vf,) = (vf for vf in gpu.vfs if vf.name == function)
+            self._set_type(vf, vgpu_type)
             created = function
-            # Before its type is set: if the next one fails, it is given back.
+            # If the next one fails, it is given back.
             self._claims.add([created])
-            try:
-                self._set_type(vf, vgpu_type)
-            except OSError as error:
-                raise nova_exception.ComputeResourcesUnavailable(
-                    reason=f'virtual function {vf.address} of GPU {gpu} does '
-                    f'not become a vGPU of {vgpu_type}: {error.strerror}'
-                ) from error
         else:
             self._await_shown(function)
             type_id = self._get_vgpu_type_per_pgpu(function)
@@ -129,6 +177,19 @@ class Allocation(holding.Holding):
             gpu,
         )
         return created
+
+
+def _is_of_host(error: typing.Any) -> bool:
+    """Whether a failure says nothing about the function that was tried.
+
+    Nova's privileged helper does not work, or libvirt does not answer: another
+    function would fail as well.
+    """
+    if isinstance(error, OSError):
+        return error.errno == errno.EPERM
+    libvirt = libvirt_driver.libvirt
+    domains = (libvirt.VIR_FROM_REMOTE, libvirt.VIR_FROM_RPC)
+    return error.get_error_domain() in domains
 
 
 def _list_single(

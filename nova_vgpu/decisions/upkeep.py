@@ -82,29 +82,36 @@ def list_idle(
     )
 
 
-def find_room(
+def list_rooms(
     assigned: values.Assignment, taken: Container[str]
-) -> str | None:
-    """A function of the GPU that takes one more vGPU of its type.
+) -> Iterator[str]:
+    """The functions of the GPU that take one more vGPU of its type.
 
     :param taken: names of vGPUs, and of functions, that somebody has.
     """
     gpu, counted = assigned.gpu, assigned.capacity
     if assigned.type is None or counted is None:
-        return None
+        return
     if counted.total <= counted.existing:
-        return None
-    for offer in gpu.offers:
-        if offer.type.id == assigned.type.id and offer.available:
-            return gpu.name
+        return
+    if _takes_one(gpu.offers, assigned.type):
+        yield gpu.name
     for vf in gpu.vfs:
-        name = vf.name
-        if vf.vgpus or name in taken or name not in assigned.functions:
-            continue
-        for offer in vf.offers:
-            if offer.type.id == assigned.type.id and offer.available:
-                return name
-    return None
+        if (
+            not vf.vgpus
+            and vf.name not in taken
+            and vf.name in assigned.functions
+            and _takes_one(vf.offers, assigned.type)
+        ):
+            yield vf.name
+
+
+def _takes_one(
+    offers: Iterable[values.Offer], vgpu_type: values.VGPUType
+) -> bool:
+    return any(
+        offer.type.id == vgpu_type.id and offer.available for offer in offers
+    )
 
 
 def is_concerned(plan: values.Plan) -> bool:

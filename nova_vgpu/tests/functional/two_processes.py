@@ -190,7 +190,7 @@ def _choose(
             return None
         for name in upkeep.list_idle(assigned, taken):
             return name, wanted.name
-        function = upkeep.find_room(assigned, taken)
+        function = next(upkeep.list_rooms(assigned, taken), None)
         if function is None:
             return None
         if assigned.gpu.framework is values.Framework.VENDOR_VFIO:

@@ -53,7 +53,7 @@ class TestChoice(testtools.TestCase):
         self, card: simulation.GPU, declared: str, *taken: str
     ) -> str | None:
         (assigned,) = make_plan(card, declared).assignments
-        return upkeep.find_room(assigned, taken)
+        return next(upkeep.list_rooms(assigned, taken), None)
 
     def test_what_is_there_and_nobodys(self) -> None:
         (mdev,) = hosts.make_gpu(t4('nvidia-231')).vgpus
@@ -93,6 +93,13 @@ class TestChoice(testtools.TestCase):
             ),
         ):
             self.assertEqual(expected, found, case)
+
+    def test_every_function_is_a_choice(self) -> None:
+        (assigned,) = make_plan(vfio('nvidia-1155'), 'L40S-24Q').assignments
+        self.assertEqual(VF[1:], list(upkeep.list_rooms(assigned, ())))
+        self.assertEqual(
+            [VF[1], VF[3]], list(upkeep.list_rooms(assigned, (VF[2],)))
+        )
 
 
 class TestUpkeep(testtools.TestCase):

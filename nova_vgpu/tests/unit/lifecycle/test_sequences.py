@@ -190,7 +190,7 @@ class Life(stateful.RuleBasedStateMachine):
 
         taken = set(picture.held.owners)
         idle = upkeep.list_idle(assigned, taken)
-        function = upkeep.find_room(assigned, taken)
+        function = next(upkeep.list_rooms(assigned, taken), None)
         wanted = assigned.type
         assert wanted is not None and wanted.name is not None
         if idle:
