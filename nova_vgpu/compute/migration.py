@@ -150,10 +150,17 @@ class Migration(operations.Operations):
         Nova does not tell a destination of all that can go wrong.
         """
         context = nova_context.get_admin_context()
+        # Notes first: an operation of this host claims before it takes a
+        # note, and drops the note before its claim ends.
+        notes = self._list_notes()
         claimed = self._claims.list()
-        for owner, names in self._list_notes():
-            # An operation of this host takes notes as well.
-            if claimed.isdisjoint(names) and not _is_migrating(context, owner):
+        for owner, names in notes:
+            if (
+                claimed.isdisjoint(names)
+                and not _is_migrating(context, owner)
+                # Another migration may have replaced it meanwhile.
+                and self.instance_claimed_mdevs.get(owner) is names
+            ):
                 LOG.info('Server %s does not come: %s is free.', owner, names)
                 self.instance_claimed_mdevs.pop(owner, None)
 
