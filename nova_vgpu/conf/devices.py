@@ -32,6 +32,7 @@ from oslo_config import cfg
 from oslo_config import types
 
 from nova_vgpu import values
+from nova_vgpu.conf import pci
 
 GROUP = 'devices'
 GROUP_PREFIX = 'vgpu_'
@@ -242,7 +243,10 @@ def read_declaration(
     for name in names:
         _register_type(conf, name)
     unlisted = _read(conf, 'devices', 'unlisted_gpus', problems)
-    creation = _read(conf, 'devices', 'vgpu_creation', problems)
+    creation = values.Creation(
+        _read(conf, 'devices', 'vgpu_creation', problems)
+        or values.Creation.ON_DEMAND.value
+    )
     declaration = values.Declaration(
         types=tuple(
             _read_type(conf, name, sections, problems) for name in names
@@ -250,11 +254,25 @@ def read_declaration(
         unlisted=values.UnlistedGPUs(
             unlisted or values.UnlistedGPUs.FIRST_TYPE.value
         ),
-        creation=values.Creation(creation or values.Creation.ON_DEMAND.value),
+        creation=creation,
         sections=sections,
         types_option=f'[devices]{types_option}',
+        pci_devices=_read_pci_devices(conf, names, creation),
     )
     return declaration, tuple(problems)
+
+
+def _read_pci_devices(
+    conf: cfg.ConfigOpts, names: Iterable[str], creation: values.Creation
+) -> tuple[values.PciDeviceSpec, ...]:
+    """What Nova gives out as PCI devices, if that can be in the way.
+
+    vGPUs that are made ahead are for just that, with Nova's own driver.
+    """
+    is_for_them = creation is values.Creation.AHEAD and not pci.is_our_driver(
+        conf
+    )
+    return () if is_for_them or not names else pci.read_device_specs(conf)
 
 
 def _read_type(

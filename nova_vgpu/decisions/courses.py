@@ -351,7 +351,11 @@ def _list_functions(assigned: values.Assignment) -> dict[str, str]:
     every = {gpu.address, *(vf.address for vf in gpu.vfs)}
     if gpu.sriov is not None:
         every.update(gpu.sriov.addresses(gpu.address))
-    found = {address.node_device_name: str(address) for address in every}
+    found = {
+        address.node_device_name: str(address)
+        for address in every
+        if address.node_device_name not in assigned.pci_devices
+    }
     if gpu.name in assigned.functions:
         return found
     return {n: a for n, a in found.items() if n in assigned.functions}

@@ -27,6 +27,7 @@ from nova_vgpu import values
 from nova_vgpu.decisions import assignment
 from nova_vgpu.decisions import claims
 from nova_vgpu.decisions import offers
+from nova_vgpu.decisions import pci_devices
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import type_changes
@@ -65,13 +66,12 @@ def make_plan(
     left_alone: list[values.LeftAlone] = []
     for gpu in host.gpus:
         of_gpu = [claim for claim in claimed if claim.gpu.name == gpu.name]
-        placed = (
-            _assign_listed(gpu, of_gpu)
-            if of_gpu
-            else _assign_unlisted(gpu, declaration, makers)
-        )
+        placed, twice = _place(gpu, of_gpu, declaration, makers)
+        problems.extend(twice)
         if isinstance(placed, values.LeftAlone):
             left_alone.append(placed)
+        elif pci_devices.is_nothing_left(placed):
+            assignments.append(placed)
         elif type_changes.is_concerned(placed.declared, changes):
             # No type at all, rather than one that may not be meant: also a
             # nova-compute that runs already must not give it to servers.
@@ -114,6 +114,25 @@ def _without_repetition(
             yield problem
 
 
+def _place(
+    gpu: values.PhysicalGPU,
+    of_gpu: list[claims.Claim],
+    declaration: values.Declaration,
+    makers: frozenset[str],
+) -> tuple[values.Assignment | values.LeftAlone, tuple[values.Problem, ...]]:
+    """What the GPU is to serve, and what Nova gives out of it besides."""
+    listed = pci_devices.find_listed(declaration.pci_devices, gpu)
+    placed = (
+        _assign_listed(gpu, of_gpu)
+        if of_gpu
+        else _assign_unlisted(gpu, declaration, makers, listed)
+    )
+    if isinstance(placed, values.LeftAlone):
+        return placed, ()
+    problems = tuple(pci_devices.find_problems(placed, listed))
+    return pci_devices.set_aside(placed, listed), problems
+
+
 def _assign_listed(
     gpu: values.PhysicalGPU, of_gpu: list[claims.Claim]
 ) -> values.Assignment | values.LeftAlone:
@@ -135,6 +154,7 @@ def _assign_unlisted(
     gpu: values.PhysicalGPU,
     declaration: values.Declaration,
     makers: frozenset[str],
+    listed: pci_devices.Listed,
 ) -> values.Assignment | values.LeftAlone:
     if not declaration.types:
         return values.LeftAlone(gpu, 'no type is enabled')
@@ -144,6 +164,8 @@ def _assign_unlisted(
         return values.LeftAlone(gpu, 'it makes no vGPUs')
     if readiness.is_passed_through(gpu):
         return values.LeftAlone(gpu, 'not listed, and passed through')
+    if pci_devices.is_whole(gpu, listed):
+        return values.LeftAlone(gpu, 'not listed, and in [pci]device_spec')
     first = declaration.types[0]
     if makers and _maker(gpu) not in makers:
         return values.LeftAlone(gpu, 'not listed, and of another vendor')

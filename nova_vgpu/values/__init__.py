@@ -19,6 +19,7 @@ libvirt, Nova or Placement.
 from nova_vgpu.values.declaration import Creation
 from nova_vgpu.values.declaration import Declaration
 from nova_vgpu.values.declaration import DeclaredType
+from nova_vgpu.values.declaration import PciDeviceSpec
 from nova_vgpu.values.declaration import UnlistedGPUs
 from nova_vgpu.values.declaration import Written
 from nova_vgpu.values.examination import Examination
@@ -131,6 +132,7 @@ __all__ = (
     'Move',
     'Offer',
     'PciAddress',
+    'PciDeviceSpec',
     'PciIds',
     'PhysicalGPU',
     'Plan',

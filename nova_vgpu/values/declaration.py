@@ -51,11 +51,31 @@ class DeclaredType:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PciDeviceSpec:
+    """A line of ``[pci]device_spec``: PCI devices that Nova gives to servers.
+
+    ``option`` is the name under which it was written, ``written`` the line.
+    An id is None where any will do. ``address`` has regular expressions for
+    domain, bus, slot and function, each for the beginning of the number. A
+    line that ``is_single`` names one address; if that is a GPU with virtual
+    functions, Nova takes it for all of them too.
+    """
+
+    option: str
+    written: str
+    vendor_id: int | None = None
+    product_id: int | None = None
+    address: tuple[str, str, str, str] = ('', '', '', '')
+    is_single: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Declaration:
     """All that the configuration says about vGPUs.
 
     ``sections`` are the per-type sections that the files hold, enabled or not;
     ``types_option`` is the option that lists the types, for messages.
+    ``pci_devices`` is what Nova's PCI tracker is told to give out.
     """
 
     types: tuple[DeclaredType, ...] = ()
@@ -63,6 +83,7 @@ class Declaration:
     sections: tuple[str, ...] = ()
     types_option: str = '[devices]enabled_vgpu_types'
     creation: Creation = Creation.ON_DEMAND
+    pci_devices: tuple[PciDeviceSpec, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

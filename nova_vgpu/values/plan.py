@@ -50,6 +50,8 @@ class Assignment:
     ``type`` is None while the GPU does not offer what was declared, or cannot
     be asked. ``functions`` are the node device names of those functions that
     may hold vGPUs: all of the GPU's, or the VFs that the operator listed.
+    ``pci_devices`` are VFs, enabled or not, that Nova's PCI tracker gives out
+    with the types that they have: they are never among the functions.
     """
 
     gpu: gpu.PhysicalGPU
@@ -58,6 +60,7 @@ class Assignment:
     functions: frozenset[str]
     type: vgpu.VGPUType | None = None
     capacity: Capacity | None = None
+    pci_devices: frozenset[str] = frozenset()
 
     @property
     def serves(self) -> bool:
