@@ -21,6 +21,8 @@ import typing
 
 from nova import context as nova_context
 from nova import exception as nova_exception
+from nova.compute import provider_config
+import nova.conf
 from oslo_log import log as logging
 
 from nova_vgpu import values
@@ -31,6 +33,7 @@ from nova_vgpu.compute import tree
 from nova_vgpu.decisions import providers
 
 LOG = logging.getLogger(__name__)
+CONF = nova.conf.CONF
 
 _Wanted = tuple[values.PhysicalGPU, values.Provider]
 
@@ -39,6 +42,8 @@ class LibvirtVGPUDriver(migration.Migration):
     """``compute_driver = vgpu.LibvirtVGPUDriver``."""
 
     _has_published = False
+    #: The resource classes of provider.yaml; read once, as Nova does.
+    _additional: frozenset[str] | None = None
     #: The providers that follow from a plan, for a node.
     _wanted: tuple[values.Plan, str, list[_Wanted]] | None = None
 
@@ -92,7 +97,8 @@ class LibvirtVGPUDriver(migration.Migration):
             if allocations is None:
                 LOG.info('Asking for a reshape of the providers of GPUs.')
                 raise nova_exception.ReshapeNeeded()
-        tree.ensure_providers(provider_tree, nodename, held, wanted)
+        stock = self._stock()
+        tree.ensure_providers(provider_tree, nodename, held, wanted, stock)
         if allocations is not None:
             self._reshape(provider_tree, nodename, plan, allocations)
             held = tree.list_held(provider_tree, nodename)
@@ -100,7 +106,7 @@ class LibvirtVGPUDriver(migration.Migration):
         for leftover in tree.list_leftovers(
             held, nodename, names, self.mdev_classes, devices
         ):
-            tree.fence(provider_tree, leftover, self._has_allocations)
+            tree.fence(provider_tree, leftover, stock)
         self._has_published = True
 
     def _list_wanted(self, plan: values.Plan, node: str) -> list[_Wanted]:
@@ -145,10 +151,39 @@ class LibvirtVGPUDriver(migration.Migration):
             counts[self._gpu_of(parent)] += count
         return counts
 
-    def _has_allocations(self, provider_uuid: str) -> bool:
+    def _get_supported_mdev_resource_classes(self) -> set[str]:
+        """Extends Nova's: a server may hold a class that was declared before.
+
+        ``resource_class`` can be changed while servers run.
+        """
+        found: set[str] = super()._get_supported_mdev_resource_classes()
+        if self.provider_tree is None or not found:
+            return found
+        return found | tree.list_classes(self.provider_tree, self._stock())
+
+    def _stock(self) -> tree.Stock:
+        if self._additional is None:
+            configs = provider_config.get_provider_configs(
+                CONF.compute.provider_config_location
+            )
+            self._additional = frozenset(
+                name
+                for config in configs.values()
+                for given in config.get('inventories', {}).get(
+                    'additional', ()
+                )
+                for name in given
+            )
+        return tree.Stock(self._read_used, self._additional)
+
+    def _read_used(self, provider_uuid: str) -> dict[str, int]:
+        """How much of each class is allocated from a provider."""
         found = (
             self.virtapi.reportclient.get_allocations_for_resource_provider(
                 nova_context.get_admin_context(), provider_uuid
             )
         )
-        return bool(found.allocations)
+        used: collections.Counter[str] = collections.Counter()
+        for consumer in found.allocations.values():
+            used.update(consumer['resources'])
+        return dict(used)

@@ -23,11 +23,13 @@ from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+import dataclasses
 import typing
 
 from oslo_log import log as logging
 
 from nova_vgpu import values
+from nova_vgpu.decisions import inventories
 from nova_vgpu.decisions import ownership
 
 LOG = logging.getLogger(__name__)
@@ -35,6 +37,28 @@ LOG = logging.getLogger(__name__)
 Tree = typing.Any  # nova.compute.provider_tree.ProviderTree
 #: What Nova knows of providers, by their names.
 Held = Mapping[str, typing.Any]
+#: What a provider offers, by resource class, as Nova has it.
+Inventories = Mapping[str, Mapping[str, typing.Any]]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Stock:
+    """What has to be known before inventories are changed.
+
+    ``read_used`` asks Placement how much of each class is allocated from a
+    provider. ``additional`` are the classes of ``provider.yaml``: Nova adds
+    them after this driver, and refuses if they are there already.
+    """
+
+    read_used: Callable[[str], Mapping[str, int]]
+    additional: frozenset[str]
+
+    def without_additional(self, inventory: Inventories) -> Inventories:
+        return {
+            name: of_class
+            for name, of_class in inventory.items()
+            if name not in self.additional
+        }
 
 
 def list_held(tree: Tree, node: str) -> Held:
@@ -48,22 +72,49 @@ def ensure_providers(
     node: str,
     held: Held,
     providers: Iterable[tuple[values.PhysicalGPU, values.Provider]],
+    stock: Stock,
 ) -> None:
     """Make the providers of the plan exist, with inventory and traits."""
     for gpu, provider in providers:
         before = held.get(provider.name)
         if before is None:
             tree.new_child(provider.name, node)
-        inventory = {provider.resource_class: _inventory(provider.total)}
-        if before is None or before.inventory != inventory:
-            tree.update_inventory(provider.name, inventory)
-        present = frozenset(before.traits) if before else frozenset()
+            before = tree.data(provider.name)
+        _offer(tree, provider, before, stock)
+        present = frozenset(before.traits)
         wanted = frozenset(provider.traits)
         if present == wanted:
             continue
         stale = ownership.find_stale(gpu, present, wanted)
         tree.remove_traits(provider.name, *stale)
         tree.add_traits(provider.name, *wanted)
+
+
+def _offer(
+    tree: Tree, provider: values.Provider, before: typing.Any, stock: Stock
+) -> None:
+    """Set the inventory of a provider; what servers hold of it stays."""
+    own = stock.without_additional(before.inventory)
+    after = {provider.resource_class: _inventory(provider.total)}
+    if own and own != after:
+        used = stock.read_used(before.uuid)
+        after = _to_nova(
+            inventories.plan_inventories(
+                provider, _make_value(before, own, used)
+            )
+        )
+    if own != after:
+        for name in after.keys() - {provider.resource_class}:
+            LOG.warning(
+                'Provider %s: servers hold %s, which is not declared any '
+                'more. It is reserved until they are gone; %s is offered '
+                'beside it.',
+                provider.name,
+                name,
+                provider.resource_class,
+            )
+    if before.inventory != after:
+        tree.update_inventory(provider.name, after)
 
 
 def list_leftovers(
@@ -84,37 +135,58 @@ def list_leftovers(
             provider.parent_uuid == root
             and provider.name not in wanted
             and ownership.is_of_gpu(
-                _make_value(provider), node, classes, devices
+                _make_value(provider, provider.inventory),
+                node,
+                classes,
+                devices,
             )
         ):
             yield provider
 
 
-def fence(
-    tree: Tree, provider: typing.Any, has_allocations: Callable[[str], bool]
-) -> None:
+def fence(tree: Tree, provider: typing.Any, stock: Stock) -> None:
     """Take a provider out of service.
 
     It goes; or, while servers hold some of it, nothing more of it can be had.
     """
-    if not has_allocations(provider.uuid):
+    used = stock.read_used(provider.uuid)
+    if not used:
         LOG.info('Removing provider %s: no GPU serves it.', provider.name)
         tree.remove(provider.name)
         return
-    fenced = {
-        name: {**inventory, 'reserved': inventory['total']}
-        for name, inventory in provider.inventory.items()
-    }
-    if fenced != provider.inventory:
+    own = stock.without_additional(provider.inventory)
+    fenced = _to_nova(
+        inventories.retire_inventories(_make_value(provider, own, used))
+    )
+    if fenced != own:
         LOG.warning(
             'Provider %s has allocations, but no GPU serves it any more: '
             'all of it is reserved until they are gone.',
             provider.name,
         )
+    if fenced != provider.inventory:
         tree.update_inventory(provider.name, fenced)
 
 
-def _make_value(provider: typing.Any) -> values.HeldProvider:
+def list_classes(tree: Tree, stock: Stock) -> frozenset[str]:
+    """The resource classes that providers of GPUs offer, or did."""
+    found: set[str] = set()
+    for uuid in tree.get_provider_uuids():
+        provider = tree.data(uuid)
+        if provider.parent_uuid is None:
+            continue
+        own = stock.without_additional(provider.inventory)
+        node = tree.data(provider.parent_uuid).name
+        if ownership.is_of_gpu(_make_value(provider, own), node, ()):
+            found |= own.keys()
+    return frozenset(found)
+
+
+def _make_value(
+    provider: typing.Any,
+    inventory: Inventories,
+    used: Mapping[str, int] | None = None,
+) -> values.HeldProvider:
     """A provider of Nova's tree as a value of this project."""
     return values.HeldProvider(
         provider.uuid,
@@ -122,20 +194,27 @@ def _make_value(provider: typing.Any) -> values.HeldProvider:
         provider.generation or 0,
         provider.parent_uuid,
         tuple(
-            values.Inventory(name, inventory['total'])
-            for name, inventory in provider.inventory.items()
+            values.Inventory(name, **of_class)
+            for name, of_class in inventory.items()
         ),
-        traits=frozenset(provider.traits),
+        tuple(sorted((used or {}).items())),
+        frozenset(provider.traits),
     )
 
 
+def _to_nova(
+    planned: Iterable[values.Inventory],
+) -> dict[str, dict[str, typing.Any]]:
+    found = {}
+    for inventory in planned:
+        of_class = dataclasses.asdict(inventory)
+        found[of_class.pop('resource_class')] = of_class
+    return found
+
+
 def _inventory(total: int) -> dict[str, typing.Any]:
-    return {
-        'total': total,
-        'reserved': 0,
-        'min_unit': 1,
-        'max_unit': total,
-        'step_size': 1,
-        # Two guests cannot share a vGPU.
-        'allocation_ratio': 1.0,
-    }
+    # Two guests cannot share a vGPU: the ratio is 1.
+    (of_class,) = _to_nova(
+        [values.Inventory('VGPU', total, max_unit=total)]
+    ).values()
+    return of_class

@@ -10,8 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Providers of the node that are not about vGPUs stay as they are."""
+"""What is in Placement for the node and not about vGPUs stays as it is."""
 
+import pathlib
 import typing
 
 import fixtures
@@ -22,6 +23,17 @@ from nova_vgpu.tests.functional.compute import test_servers
 
 SEV = 'amd_sev'
 CYBORGS = '0000:af:00.0'
+
+PROVIDER_YAML = f"""
+meta:
+  schema_version: "1.0"
+providers:
+  - identification:
+      name: host1_{test_servers.T4}
+    inventories:
+      additional:
+        - CUSTOM_LICENCE: {{total: 9}}
+"""
 
 
 def _list_encryption_inventories(
@@ -101,3 +113,27 @@ class NeighboursTest(test_servers.OurTestBase):
         ):
             self.check_untouched()
         self.assertEqual(8, self.total(test_servers.T4))
+
+
+class ProviderYamlTest(test_servers.OurTestBase):
+    def test_its_classes_stay_on_a_gpu_that_is_taken_out(self) -> None:
+        directory = self.useFixture(fixtures.TempDir()).path
+        pathlib.Path(directory, 'gpus.yaml').write_text(PROVIDER_YAML)
+        self.flags(provider_config_location=directory, group='compute')
+        self.declare('T4-2Q', unlisted_gpus='ignore')
+        self.list_addresses('T4-2Q', '84:00.0')
+        # The first time the provider is not there yet.
+        self.start_host('host1', test_servers.t4())
+        self.restart_host('host1')
+        flavor = self._create_flavor(
+            extra_spec={'resources:VGPU': '1', 'resources:CUSTOM_LICENCE': '1'}
+        )
+        server = self.boot(flavor_id=flavor)
+        self._reboot_server(server, hard=True)
+        self.assertEqual(1, len(self.mdevs_of(server)))
+        self.list_addresses('T4-2Q')
+        self.restart_host('host1')
+        self._run_periodics(raise_on_error=True)
+        for name, expected in (('VGPU', (8, 8)), ('CUSTOM_LICENCE', (9, 0))):
+            found = self.inventory(test_servers.T4, name) or {}
+            self.assertEqual(expected, (found['total'], found['reserved']))

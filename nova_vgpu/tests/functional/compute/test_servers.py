@@ -165,6 +165,44 @@ class ChangesTest(OurTestBase):
         self._run_periodics()
         self.assertIsNone(self.provider(T4))
 
+    def offers(self, device: str) -> dict[str, tuple[int, int]]:
+        """Totals and what is reserved of them, by resource class."""
+        found = self._get_provider_inventory(self.provider(device))
+        return {
+            name: (inventory['total'], inventory['reserved'])
+            for name, inventory in found.items()
+        }
+
+    def declare_class(self, name: str) -> None:
+        nova.conf.devices.register_dynamic_opts(CONF)
+        self.flags(mdev_class=name, group='mdev_T4-2Q')
+        self.restart_host('host1')
+        self._run_periodics(raise_on_error=True)
+
+    def test_a_class_that_a_server_holds_stays_until_it_is_free(self) -> None:
+        self.declare('T4-2Q')
+        self.start_host('host1', t4())
+        first = self.boot()
+        self.declare_class('CUSTOM_OLD')
+        self.assertEqual(
+            {'VGPU': (8, 8), 'CUSTOM_OLD': (8, 1)}, self.offers(T4)
+        )
+        flavor = self._create_flavor(extra_spec={'resources:CUSTOM_OLD': '1'})
+        second = self.boot(flavor_id=flavor)
+        self.declare_class('VGPU')
+        self.assertEqual(
+            {'VGPU': (8, 1), 'CUSTOM_OLD': (8, 8)}, self.offers(T4)
+        )
+        self.assertIn('servers hold CUSTOM_OLD', self.stdlog.logger.output)
+        # The server is still known to have a vGPU.
+        self.guest_of(second).undefine()
+        self._reboot_server(second, hard=True)
+        self.assertEqual([T4], self.mdevs_of(second))
+        self.assertEqual([T4], self.mdevs_of(first))
+        self._delete_server(second)
+        self._run_periodics(raise_on_error=True)
+        self.assertEqual({'VGPU': (8, 0)}, self.offers(T4))
+
     def test_traits_follow_the_type_and_foreign_ones_stay(self) -> None:
         self.declare('T4-2Q')
         self.start_host('host1', t4())
