@@ -13,7 +13,6 @@
 """``nova-vgpu agent``."""
 
 import argparse
-from collections.abc import Callable
 from collections.abc import Iterator
 import contextlib
 import os
@@ -32,7 +31,6 @@ from nova_vgpu.lifecycle import waiting
 
 _ADDRESS = ('127.0.0.1', 10041)
 _INTERVAL = 30.0
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Agent(base.Command):
@@ -44,8 +42,9 @@ class Agent(base.Command):
     right, by what "nova-vgpu apply" does: what a server has is never touched.
     Metrics for Prometheus are served on the loopback interface.
 
-    It runs until it gets SIGTERM or SIGINT; it ends the step that it is at,
-    and then itself. Exit code: 0 it was told to stop, 2 it could not start.
+    SIGHUP makes it read the configuration and the host at once. It runs until
+    it gets SIGTERM or SIGINT; it ends the step that it is at, and then itself.
+    Exit code: 0 it was told to stop, 2 it could not start.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -87,7 +86,7 @@ class Agent(base.Command):
         with (
             self._serve_metrics(parsed_args) as show,
             waiting.Waiter(notifier, self._listen()) as waiter,
-            _on_signals(waiter.stop),
+            _on_signals(waiter),
         ):
             agent.Agent(
                 lambda: self._prepare(parsed_args),
@@ -152,11 +151,22 @@ def _show_nobody(_samples: typing.Iterable[metrics.Sample]) -> None:
 
 
 @contextlib.contextmanager
-def _on_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Let signals do no more than tell the agent to stop."""
+def _on_signals(waiter: waiting.Waiter) -> Iterator[None]:
+    """Let signals do no more than stop the agent, or wake it."""
+
+    def stop(_number: int, _frame: object) -> None:
+        waiter.stop()
+
+    def wake(_number: int, _frame: object) -> None:
+        waiter.wake()
+
     before = {
-        number: signal.signal(number, lambda _number, _frame: stop())
-        for number in _SIGNALS
+        number: signal.signal(number, handler)
+        for number, handler in (
+            (signal.SIGTERM, stop),
+            (signal.SIGINT, stop),
+            (signal.SIGHUP, wake),
+        )
     }
     try:
         yield

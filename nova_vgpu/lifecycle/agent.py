@@ -88,7 +88,8 @@ class Agent:
         try:
             while True:
                 self._go_round()
-                self._waiter.wait(self._settings.interval)
+                if self._waiter.wait(self._settings.interval):
+                    self._say('reload: reading the configuration and the host')
         except waiting.Stopped:
             self._notifier.stopping()
             self._say('stopped')

@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What ends the agent's wait: time, an event of udev, or the word to stop.
+"""What ends the agent's wait: time, an event of udev, or a signal.
 
-The word comes from a signal handler, which does no more than set a flag and
-write to a pipe. The pipe is among what is waited for, so that the word is not
-missed just before the wait begins.
+A signal is the word to stop, or the word to look again at once. Its handler
+does no more than set a flag and write to a pipe. The pipe is among what is
+waited for, so that the word is not missed just before the wait begins.
 """
 
 import contextlib
@@ -28,6 +28,7 @@ from nova_vgpu.host import notify
 
 #: Devices come in crowds: one round is enough for all of a second.
 _CROWD_SECONDS = 1.0
+_MOST_BYTES = 4096
 
 
 class Events(typing.Protocol):
@@ -43,7 +44,7 @@ class Stopped(Exception):
 
 
 class Waiter:
-    """Waits, and can be told to stop, from any thread and any signal."""
+    """Waits; any thread and any signal handler can end that."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class Waiter:
         crowd_seconds: float = _CROWD_SECONDS,
     ) -> None:
         self.is_stopped = False
+        self._is_woken = False
         self._notifier = notifier
         self._events = events
         self._crowd_seconds = crowd_seconds
@@ -72,8 +74,12 @@ class Waiter:
     def stop(self) -> None:
         """End the wait, now and from now on."""
         self.is_stopped = True
-        with contextlib.suppress(BlockingIOError):  # full: it is known
-            os.write(self._writer, b'.')
+        self._ring()
+
+    def wake(self) -> None:
+        """End this wait, or the next one, without a stop."""
+        self._is_woken = True
+        self._ring()
 
     def require_going_on(self) -> None:
         """A place where a longer task may end.
@@ -84,9 +90,10 @@ class Waiter:
             raise Stopped
         self._notifier.beat()
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> bool:
         """Wait for time to pass or for something to happen.
 
+        :returns: whether it was woken.
         :raises Stopped: if the agent was told to stop.
         """
         if self._watch(seconds, self._events):
@@ -94,6 +101,14 @@ class Waiter:
         if self._events is not None:
             self._events.drain()
         self.require_going_on()
+        was_woken, self._is_woken = self._is_woken, False
+        with contextlib.suppress(BlockingIOError):  # empty: no signal came
+            os.read(self._reader, _MOST_BYTES)
+        return was_woken
+
+    def _ring(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # full: it is known
+            os.write(self._writer, b'.')
 
     def _watch(self, seconds: float, events: Events | None) -> bool:
         """Whether there was an event before the time was over."""
@@ -101,7 +116,7 @@ class Waiter:
         watched: list[typing.Any] = [self._reader]
         if events is not None:
             watched.append(events)
-        while not self.is_stopped:
+        while not (self.is_stopped or self._is_woken):
             self._notifier.beat()
             left = deadline - time.monotonic()
             if left <= 0:

@@ -67,10 +67,11 @@ class Script(waiting.Waiter):
         super().__init__(notify.Notifier({}))
         self._happenings = happenings
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, seconds: float) -> bool:
         happening = next(self._happenings, self.stop)
         happening()
         self.require_going_on()
+        return False
 
 
 class AgentTestCase(testtools.TestCase):

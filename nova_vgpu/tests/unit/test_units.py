@@ -27,6 +27,7 @@ UNITS = ROOT / 'etc' / 'systemd'
 APPLY = 'nova-vgpu-apply.service'
 AGENT = 'nova-vgpu-agent.service'
 ENFORCE = 'enforce.conf'
+RELOAD = 'ExecReload=kill -HUP $MAINPID'
 
 Section = dict[str, list[str]]
 
@@ -90,6 +91,8 @@ class TestAll(UnitTestCase):
     def test_there_is_no_shell_and_no_sleep(self) -> None:
         for name in self.units:
             for line in (UNITS / name).read_text().splitlines():
+                if line == RELOAD:
+                    continue
                 if line.startswith('Exec'):
                     self.assertNotRegex(line, r'\bsh\b|bash|sleep|[;|&$`]')
                     self.assertRegex(line, '^ExecStart=')
@@ -157,6 +160,10 @@ class TestAgent(UnitTestCase):
         self.assertEqual('on-failure', self.only(service, 'Restart'))
         self.assertEqual('15min', self.only(service, 'WatchdogSec'))
         self.assertIn(APPLY, self.words(self.agent['Unit'], 'After'))
+
+    def test_it_can_be_reloaded(self) -> None:
+        reload = self.only(self.agent['Service'], 'ExecReload')
+        self.assertEqual(RELOAD, f'ExecReload={reload}')
 
     def test_it_only_reads(self) -> None:
         service = self.agent['Service']

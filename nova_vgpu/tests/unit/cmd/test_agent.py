@@ -25,6 +25,8 @@ from nova_vgpu.cmd import agent
 from nova_vgpu.lifecycle import waiting
 from nova_vgpu.tests.unit.cmd import test_commands
 
+WAIT = waiting.Waiter.wait
+
 
 def _be_told_to_stop(waiter: waiting.Waiter, _seconds: float) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
@@ -75,9 +77,40 @@ class TestAgent(test_commands.CommandTestCase):
         self.assertNotIn('metrics', answer.stderr)
 
     def test_signals_are_as_they_were_afterwards(self) -> None:
-        before = signal.getsignal(signal.SIGTERM)
+        numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+        before = [signal.getsignal(number) for number in numbers]
         self.run_on_host(*self.options, '--no-metrics')
-        self.assertIs(before, signal.getsignal(signal.SIGTERM))
+        after = [signal.getsignal(number) for number in numbers]
+        self.assertEqual(before, after)
+
+    def test_sighup_makes_it_read_the_configuration_again(self) -> None:
+        """At once, however long the interval is."""
+        signals = [signal.SIGHUP, signal.SIGTERM]
+
+        def wait(waiter: waiting.Waiter, seconds: float) -> bool:
+            self.config.write_text('[devices\n')
+            os.kill(os.getpid(), signals.pop(0))
+            return WAIT(waiter, seconds)
+
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_vgpu.lifecycle.waiting.Waiter.wait', wait
+            )
+        )
+        # Should it not be handled, it would end the tests.
+        self.addCleanup(
+            signal.signal, signal.SIGHUP, signal.getsignal(signal.SIGHUP)
+        )
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        answer = self.run_on_host(
+            *self.options, '--no-metrics', '--interval', '5'
+        )
+        self.assertEqual(0, answer.code)
+        self.assertEqual([], signals)
+        lines = [line.partition(':')[0] for line in answer.stderr.split('\n')]
+        reload = lines.index('reload')
+        self.assertIn('failed', lines[reload:])
+        self.assertIn(f'failed: {self.config}', answer.stderr)
 
     def test_it_may_change_libvirt_only_if_told_to(self) -> None:
         for options, expected in (((), False), (('--enforce',), True)):

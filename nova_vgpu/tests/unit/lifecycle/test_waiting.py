@@ -103,6 +103,20 @@ class WaiterTestCase(testtools.TestCase):
         self.assertRaises(waiting.Stopped, waiter.wait, LONG)
         self.assertRaises(waiting.Stopped, waiter.require_going_on)
 
+    def test_it_can_be_woken_and_waits_again_after_that(self) -> None:
+        waiter = self.make(crowd=LONG)
+        self.events.drain = lambda: None  # type: ignore[method-assign] # a quiet one
+        timer = threading.Timer(0.05, waiter.wake)
+        timer.start()
+        self.addCleanup(timer.join)
+        self.assertTrue(waiter.wait(LONG))
+        waiter.wake()  # not missed before the wait
+        waiter.wake()
+        self.assertTrue(waiter.wait(LONG))
+        began = time.monotonic()
+        self.assertFalse(waiter.wait(0.05))
+        self.assertGreaterEqual(time.monotonic() - began, 0.05)
+
     def test_it_ends_the_pause_for_a_crowd_too(self) -> None:
         waiter = self.make(crowd=LONG)
         self.events.happen()
