@@ -34,6 +34,7 @@ from oslo_log import log as logging
 from nova_vgpu import values
 from nova_vgpu.compute import allocation
 from nova_vgpu.compute import guests
+from nova_vgpu.decisions import lost_mdevs
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import upkeep
 from nova_vgpu.host import guests as host_guests
@@ -200,8 +201,9 @@ class Recovery(allocation.Allocation):
                     places.remove(assigned)
                     break
         types = {vgpu.name: vgpu.type_name for vgpu in own}
-        for uuid, assigned in zip(sorted(lost), places, strict=False):
-            self._create_again(instance, uuid, assigned, types.get(uuid))
+        noted = {uuid: types.get(uuid) for uuid in lost}
+        for uuid, assigned in lost_mdevs.match_places(noted, places):
+            self._create_again(instance, uuid, assigned, noted[uuid])
 
     def _create_again(
         self,

@@ -19,6 +19,7 @@ import fixtures
 import nova.conf
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.virt.libvirt import driver as libvirt_driver
+from oslo_utils import uuidutils as uuids
 
 from nova_vgpu.tests.functional.compute import test_recovery
 from nova_vgpu.tests.functional.compute import test_servers
@@ -120,6 +121,45 @@ class LostMdevTest(test_servers.OurTestBase):
         self.restart_host('host1')
         self._reboot_server(self.server, hard=True)
         self.assertEqual(1, len(self.vgpus_of(self.server)))
+
+
+class LostMdevsOfTwoTypesTest(test_servers.OurTestBase):
+    def test_each_is_made_again_by_its_type(self) -> None:
+        """Whichever of the two comes first in the order of their UUIDs."""
+        self.declare('T4-8Q', 'A40-24Q')
+        self.list_addresses('A40-24Q', '41:00.0')
+        self.flags(mdev_class='CUSTOM_BIG', group='mdev_A40-24Q')
+        self.start_host('host1', test_servers.t4(), test_recovery.a40())
+        flavor = self._create_flavor(
+            extra_spec={'resources:VGPU': '1', 'resources:CUSTOM_BIG': '1'}
+        )
+        driver = self.computes['host1'].driver
+        create, starts = driver._create_mdev, iter('0ff0')
+
+        def create_by_turns(*args: typing.Any) -> typing.Any:
+            uuid = next(starts) + uuids.generate_uuid()[1:]
+            return create(*args[:2], uuid)
+
+        with fixtures.MockPatchObject(driver, '_create_mdev', create_by_turns):
+            servers = [self.boot(flavor_id=flavor) for _ in range(2)]
+        own = [self.names_of(server) for server in servers]
+        self.assertNotEqual(*(self.parents()[names[0]] for names in own))
+        before = self.parents()
+        for server in servers:
+            self._stop_server(server)
+        self.connection().mdev_info.devices.clear()
+        self.reboot_machine('host1')
+        for server, names in zip(servers, own, strict=True):
+            self._start_server(server)
+            self.assertEqual(names, self.names_of(server))
+        self.assertEqual(before, self.parents())
+
+    def parents(self) -> dict[str, str]:
+        """The GPUs of all mdevs, as far as their buses tell them."""
+        return {
+            mdev.uuid: mdev.parent()[: len('pci_0000_41')]
+            for mdev in self.connection().mdev_info.devices.values()
+        }
 
 
 # Nova 33 takes no mdevs of Cyborg.
