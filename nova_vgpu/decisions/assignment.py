@@ -36,6 +36,8 @@ def settle(
     """Resolve the type on the GPU and count; or say why that cannot be."""
     gpu, declared = placed.gpu, placed.declared
     obstacle = readiness.find_obstacle(gpu)
+    if _is_of_another_vendor(placed, names):
+        return placed, (_of_another_vendor(placed, obstacle),)
     if obstacle is not None:
         return placed, (_not_ready(placed, obstacle, names),)
     types = resolution.list_types(gpu, names)
@@ -57,6 +59,37 @@ def settle(
     return settled, _check_capacity(settled, counted, names)
 
 
+def _is_of_another_vendor(
+    placed: values.Assignment, names: Mapping[str, str]
+) -> bool:
+    """Whether the type is one of another vendor, as far as that is known."""
+    declared = placed.declared.name
+    types = resolution.list_types(placed.gpu, names)
+    if resolution.find_matches(declared, types):
+        return False
+    of_gpu = capabilities.vendor_of(placed.gpu)
+    of_type = capabilities.vendor_of_type(declared)
+    return None not in (of_gpu, of_type) and of_gpu is not of_type
+
+
+def _of_another_vendor(
+    placed: values.Assignment, obstacle: readiness.Obstacle | None
+) -> values.Problem:
+    declared = placed.declared
+    of_gpu = capabilities.vendor_of(placed.gpu)
+    of_type = capabilities.vendor_of_type(declared.name)
+    has_no_types = obstacle is not None and obstacle.code == 'no-types-ever'
+    return _error(
+        placed,
+        'type-not-offered',
+        f'is an {of_gpu.name if of_gpu else ""} GPU, and {declared.name!r} '
+        f'is a type of {of_type.name if of_type else ""}',
+        f'Take its address out of {declared.option("device_addresses")}.'
+        if has_no_types
+        else _move(placed),
+    )
+
+
 def _not_ready(
     placed: values.Assignment,
     obstacle: readiness.Obstacle,
@@ -66,7 +99,13 @@ def _not_ready(
     model = capabilities.model_of(placed.gpu)
     # An id says nothing by itself; another GPU may name it.
     name = capabilities.parse_type_name(names.get(declared, declared))
-    if model and name and name.model != model:
+    if (
+        model
+        and name
+        and not (
+            name.model == model and capabilities.may_have(placed.gpu, name)
+        )
+    ):
         # What is not ready is not worth making ready for this type.
         return _error(
             placed,

@@ -58,7 +58,7 @@ def _weigh(
 ) -> values.Severity | None:
     if examined.assignment_of(gpu) is not None:
         return values.Severity.ERROR
-    if not capabilities.makes_vgpus(gpu):
+    if not capabilities.makes_vgpus(gpu) and gpu.sriov is None:
         return None  # the graphics of the mainboard, as a rule
     if obstacle.code in _ON_PURPOSE:
         return values.Severity.NOTE

@@ -50,7 +50,26 @@ def find_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
     # Not by the framework: a VF can be ready for it with nothing to choose.
     if gpu.types or gpu.all_vgpus:
         return None
-    return _driver_obstacle(gpu) or _function_obstacle(gpu)
+    return (
+        _vendor_obstacle(gpu)
+        or _driver_obstacle(gpu)
+        or _function_obstacle(gpu)
+    )
+
+
+def _vendor_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
+    """First: whatever its driver is, there is nothing to repair."""
+    made_by = capabilities.vendor_of(gpu)
+    if made_by is None or not capabilities.is_shared_without_types(gpu):
+        return None
+    return Obstacle(
+        'no-types-ever',
+        f'{made_by.name} GPUs with SR-IOV have no vGPU types'
+        if made_by.type_prefixes
+        else f'{made_by.name} GPUs are shared by SR-IOV alone and have no '
+        'vGPU types',
+        'Give its virtual functions to servers by PCI passthrough.',
+    )
 
 
 def _driver_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
@@ -88,13 +107,6 @@ def _driver_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
 
 def _function_obstacle(gpu: values.PhysicalGPU) -> Obstacle:
     made_by = capabilities.vendor_of(gpu)
-    if made_by is not None and not made_by.type_prefixes:
-        return Obstacle(
-            'no-types-ever',
-            f'{made_by.name} GPUs are shared by SR-IOV alone and have no '
-            'vGPU types',
-            'Give its virtual functions to servers by PCI passthrough.',
-        )
     if gpu.vfs and all(vf.driver == _PASSTHROUGH_DRIVER for vf in gpu.vfs):
         return Obstacle(
             'vfs-passed-through',

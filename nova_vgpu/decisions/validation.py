@@ -220,5 +220,21 @@ def _on_no_gpu(name: str, option: str, host: values.Host) -> values.Problem:
         'type-on-no-gpu',
         option,
         f'{option}: no GPU of this host offers {name!r}.',
-        f'{meant}"nova-vgpu type list" shows what there is.',
+        f'{meant}{_say_what_there_is(name, host)}',
+    )
+
+
+def _say_what_there_is(name: str, host: values.Host) -> str:
+    """Where to look for types; or that there is nothing to look for."""
+    if not host.gpus:
+        return 'This host has no GPUs.'
+    made_by = capabilities.vendor_of_type(name)
+    here = map(capabilities.vendor_of, host.gpus)
+    if made_by is not None and made_by not in here:
+        return f'This host has no {made_by.name} GPUs.'
+    if any(gpu.types for gpu in host.gpus):
+        return '"nova-vgpu type list" shows what there is.'
+    return (
+        'No GPU of this host has vGPU types now; "nova-vgpu gpu list" says '
+        'why.'
     )

@@ -148,6 +148,11 @@ def _refuse(
             f'GPU {gpu} does not offer {wished!r}. It offers: {offered}.'
             f'{meant}'
         )
+    if obstacle.code == 'no-types-ever':
+        return (
+            f'GPU {gpu} never offers {wished!r}: {obstacle.finding}. '
+            f'{obstacle.cure}'
+        )
     model = capabilities.model_of(gpu)
     name = capabilities.parse_type_name(names.get(wished, wished))
     if model and name and name.model != model:

@@ -45,10 +45,23 @@ def model_of(gpu: values.PhysicalGPU) -> str | None:
 
 def makes_vgpus(gpu: values.PhysicalGPU) -> bool:
     """Whether the GPU is of a kind that makes vGPUs, ready or not."""
-    if gpu.types or gpu.all_vgpus or gpu.sriov:
+    if gpu.types or gpu.all_vgpus:
+        return True
+    if gpu.sriov and not is_shared_without_types(gpu):
         return True
     made_by = vendor_of(gpu)
     return bool(made_by and gpu.ids and made_by.makes_vgpus(gpu.ids))
+
+
+def is_shared_without_types(gpu: values.PhysicalGPU) -> bool:
+    """Whether the GPU is shared by SR-IOV alone, and never has vGPU types.
+
+    So are AMD's, and those of Intel that came after GVT-g.
+    """
+    made_by = vendor_of(gpu)
+    if made_by is None or made_by.has_types_on_vfs:
+        return False
+    return not made_by.type_prefixes or bool(gpu.sriov or gpu.vfs)
 
 
 def parse_type_name(text: str) -> type_name.TypeName | None:

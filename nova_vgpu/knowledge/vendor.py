@@ -38,6 +38,8 @@ class Vendor(abc.ABC):
     pci_id: int
     #: What the ids of its mdev types start with, before the hyphen.
     type_prefixes: tuple[str, ...] = ()
+    #: Whether the virtual functions of its GPUs have vGPU types.
+    has_types_on_vfs = False
     #: What to do about virtual functions that are not enabled on ``{gpu}``.
     vfs_off_cure = VFS_OFF_CURE
     #: What to do about virtual functions that show no types.

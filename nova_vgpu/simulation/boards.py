@@ -155,6 +155,17 @@ HD_530 = Board(
     types=(_gvt_g(4, 512, '1920x1200'), _gvt_g(8, 256, '1024x768')),
     pci_class=0x030000,
 )
+# Alder Lake's graphics with the SR-IOV that came after GVT-g.
+UHD_770 = Board(
+    vendor=0x8086,
+    device=0x4680,
+    subsystem=(0x8086, 0x2212),
+    driver='i915',
+    types=(),
+    total_vfs=7,
+    vf_offset=1,
+    pci_class=0x030000,
+)
 INSTINCT_MI210 = Board(
     vendor=0x1002,
     device=0x740F,

@@ -31,10 +31,6 @@ class Intel(vendor.Vendor):
     name = 'Intel'
     pci_id = 0x8086
     type_prefixes = ('i915',)
-    no_types_cure = (
-        'GPUs with SR-IOV have no vGPU types: give their virtual functions to '
-        'servers by PCI passthrough.'
-    )
 
     def traits(
         self, vgpu_type: values.VGPUType, ids: values.PciIds

@@ -62,6 +62,7 @@ class NVIDIA(vendor.Vendor):
     name = 'NVIDIA'
     pci_id = 0x10DE
     type_prefixes = ('nvidia',)
+    has_types_on_vfs = True
     vfs_off_cure = (
         'Enable them: nova-vgpu apply, or nova-vgpu sriov enable {gpu}'
     )

@@ -20,7 +20,9 @@ import pathlib
 import fixtures
 import testtools
 
+from nova_vgpu.simulation import boards
 from nova_vgpu.simulation import host as simulation
+from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
 from nova_vgpu.tests.unit.cmd import test_commands
 
@@ -64,6 +66,22 @@ class ChangeTestCase(testtools.TestCase):
         self.assertEqual(2, answer.code, answer.stderr)
         for word in words:
             self.assertIn(word, answer.stderr)
+
+
+class TestApplyOnAnotherVendor(ChangeTestCase):
+    gpus = (hosts.gpu('00:02.0', boards.UHD_770),)
+
+    def test_no_vfs_are_enabled_for_a_type_that_cannot_be(self) -> None:
+        for name in ('T4-2Q', 'i915-GVTg_V5_4'):
+            self.config.write_text(
+                f'[devices]\nenabled_vgpu_types = {name}\n'
+                f'[vgpu_{name}]\ndevice_addresses = 00:02.0\n'
+            )
+            for dry_run in (('--dry-run',), ()):
+                answer = self.run_it('apply', *dry_run)
+                self.assertEqual(2, answer.code, answer.stderr)
+                self.assertIn('GPU 0000:00:02.0', answer.stderr)
+        self.assertEqual(0, self.host.describe()['0000:00:02.0 VFs'])
 
 
 class TestApply(ChangeTestCase):

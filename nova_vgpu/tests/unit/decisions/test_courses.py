@@ -13,6 +13,8 @@
 
 """From plans to steps."""
 
+import itertools
+
 import testtools
 
 from nova_vgpu import values
@@ -120,6 +122,17 @@ class TestOrder(testtools.TestCase):
         card = hosts.gpu('03:00.0', boards.INSTINCT_MI210)
         found = plan(declare('T4-2Q', T4), hosts.gpu(T4, boards.T4), card)
         self.assertEqual({T4: []}, found)
+
+    def test_nothing_is_done_for_a_type_that_a_gpu_cannot_have(self) -> None:
+        intel = hosts.gpu('00:02.0', boards.UHD_770)
+        for case, name, card in (
+            ('another vendor', 'T4-2Q', intel),
+            ('SR-IOV alone', 'i915-GVTg_V5_4', intel),
+            ('another model', 'T4-2Q', hosts.gpu(A40, boards.A40)),
+            ('too large', 'A40-96Q', hosts.gpu(A40, boards.A40)),
+        ):
+            found = plan(declare(name, str(card.address)), card)
+            self.assertEqual([], [*itertools.chain(*found.values())], case)
 
 
 class TestFunctionsThatAreListed(testtools.TestCase):

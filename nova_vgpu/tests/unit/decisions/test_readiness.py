@@ -12,6 +12,8 @@
 
 """Why a GPU makes no vGPUs, and what to do about it."""
 
+import dataclasses
+
 import testtools
 
 from nova_vgpu import values
@@ -155,11 +157,30 @@ class TestObstacles(testtools.TestCase):
                 'PCI passthrough',
             ),
             (
-                "Intel's way to enable functions",
+                'AMD without a driver',
+                hosts.make_gpu(
+                    hosts.gpu('a1:00.0', boards.INSTINCT_MI210, driver=None)
+                ),
+                'no-types-ever',
+                'AMD GPUs are shared by SR-IOV alone',
+                'PCI passthrough',
+            ),
+            (
+                'Intel, functions off',
                 XE_SRIOV,
-                'vfs-off',
-                'its VFs are not enabled (0 of 31)',
-                'sriov_numvfs',
+                'no-types-ever',
+                'Intel GPUs with SR-IOV have no vGPU types',
+                'PCI passthrough',
+            ),
+            (
+                'Intel, functions where they belong',
+                dataclasses.replace(
+                    XE_SRIOV,
+                    vfs=(dataclasses.replace(A_VF, driver='vfio-pci'),),
+                ),
+                'no-types-ever',
+                'Intel GPUs with SR-IOV have no vGPU types',
+                'PCI passthrough',
             ),
         ):
             found = readiness.find_obstacle(gpu)

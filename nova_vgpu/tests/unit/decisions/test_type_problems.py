@@ -64,6 +64,71 @@ class TestTypes(test_problems.ProblemTestCase):
         self.assertIn('GPU 0000:41:00.0 (not listed', problem.message)
         self.assertIn('[devices]unlisted_gpus = ignore', problem.cure)
 
+    def test_a_gpu_of_another_vendor_than_the_type(self) -> None:
+        move = 'List the GPU under a type that it offers.'
+        for card, name, message, cure in (
+            (
+                hosts.gpu('00:02.0', boards.UHD_770, vfs=7),
+                'T4-2Q',
+                "is an Intel GPU, and 'T4-2Q' is a type of NVIDIA.",
+                'Take its address out of [vgpu_T4-2Q]device_addresses.',
+            ),
+            (
+                hosts.gpu('00:02.0', boards.HD_530),
+                'nvidia-231',
+                "is an Intel GPU, and 'nvidia-231' is a type of NVIDIA.",
+                move,
+            ),
+            (
+                hosts.gpu('41:00.0', boards.A40),
+                'i915-GVTg_V5_4',
+                "is an NVIDIA GPU, and 'i915-GVTg_V5_4' is a type of Intel.",
+                move,
+            ),
+        ):
+            problem = self.find(
+                'type-not-offered',
+                hosts.make_host(card),
+                listed(str(card.address), name=name),
+            )
+            self.assertIn(message, problem.message)
+            self.assertEqual(cure, problem.cure)
+
+    def test_a_type_that_is_too_large_for_a_gpu_that_is_not_ready(
+        self,
+    ) -> None:
+        problem = self.find(
+            'type-not-offered', HOST, listed('c1:00.0', name='A40-96Q')
+        )
+        self.assertIn(
+            "is of model A40 and never offers 'A40-96Q'", problem.message
+        )
+
+    def test_a_host_without_gpus_of_the_vendor(self) -> None:
+        uhd = hosts.make_host(hosts.gpu('00:02.0', boards.UHD_770, vfs=7))
+        for host, name, cure in (
+            (uhd, 'T4-2Q', 'This host has no NVIDIA GPUs.'),
+            (values.Host(), 'T4-2Q', 'This host has no GPUs.'),
+            (
+                uhd,
+                'i915-GVTg_V5_4',
+                'No GPU of this host has vGPU types now; "nova-vgpu gpu '
+                'list" says why.',
+            ),
+            (
+                hosts.make_host(T4),
+                'T4-3Q',
+                '"nova-vgpu type list" shows what there is.',
+            ),
+        ):
+            problem = self.find(
+                'type-on-no-gpu',
+                host,
+                listed(name=name),
+                unlisted=values.UnlistedGPUs.FIRST_TYPE,
+            )
+            self.assertEqual(cure, problem.cure)
+
     def test_a_name_that_two_types_have(self) -> None:
         types = (
             values.VGPUType('nvidia-1', 'GRID T4-2Q'),
