@@ -104,6 +104,35 @@ class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
             [gpus.current_type(f'pci_0000_41_00_{n}') for n in (4, 5)],
         )
 
+    def test_one_that_is_a_pci_device_of_nova_keeps_its_type(self) -> None:
+        """Nova's PCI tracker gives it to servers as it is."""
+        line = '{"address": "0000:41:00.4", "managed": "no"}'
+        self.flags(device_spec=[line], group='pci')
+        # Nova looks into the machine's own sysfs.
+        self.useFixture(
+            fixtures.MockPatch(
+                'nova.pci.utils.is_physical_function', return_value=False
+            )
+        )
+        self.start_host('host1', test_vendor_vfio.l40s())
+        gpus, l40s_24q = self.simulated['host1'], test_vendor_vfio.L40S_24Q
+        for function in ('41:00.4', '41:00.5'):
+            gpus.set_type(f'0000:{function}', l40s_24q)
+        self._run_periodics()
+        self.assertEqual([l40s_24q, 0, 0], self.kept_types())
+        server = self.boot()  # what the GPU has left of its two
+        self.assertEqual([l40s_24q, l40s_24q, 0], self.kept_types())
+        self.boot(expected_state='ERROR')
+        self._delete_server(server)
+        self.restart_host('host1')
+        self.assertEqual([l40s_24q, 0, 0], self.kept_types())
+        # Nor is a type set, once something has cleared it.
+        gpus.set_type('0000:41:00.4', 0)
+        self._run_periodics()
+        servers = [self.boot(), self.boot()]
+        self.assertEqual([0, l40s_24q, l40s_24q], self.kept_types())
+        self.assertEqual(2, len(servers))
+
     def test_a_server_goes_after_its_gpu(self) -> None:
         self.start_host('host1', test_vendor_vfio.l40s())
         server = self.boot()
