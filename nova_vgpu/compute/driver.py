@@ -17,6 +17,8 @@ they hang together. Here is what Placement is told.
 """
 
 import collections
+from collections.abc import Iterator
+import contextlib
 import typing
 
 from nova import context as nova_context
@@ -25,6 +27,7 @@ from nova.compute import provider_config
 import nova.conf
 from oslo_log import log as logging
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import holding
 from nova_vgpu.compute import migration
@@ -34,6 +37,9 @@ from nova_vgpu.decisions import providers
 
 LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
+
+LOOK_FAILED = 'Could not look at the GPUs of the host'
+UPDATE_FAILED = 'Could not update the providers of GPUs'
 
 _Wanted = tuple[values.PhysicalGPU, values.Provider]
 
@@ -57,7 +63,10 @@ class LibvirtVGPUDriver(migration.Migration):
         if self._declaration.types:
             with holding.creation_lock():
                 pass  # it needs an option; not only when a server is built
-            self._look_after()
+            with self._surviving(LOOK_FAILED):
+                self._look_after()
+            # From now on nothing stops the service.
+            self._validated = True
 
     def _look_after(self) -> values.Plan:
         """Upkeep as far as it goes; one guest must not stop all others."""
@@ -74,13 +83,50 @@ class LibvirtVGPUDriver(migration.Migration):
     ) -> None:
         """Replaces Nova's, which makes a provider per VF and leaves old ones.
 
-        One provider per physical GPU with traits; what was elsewhere before
-        (on the root, on VFs) is moved with its allocations; providers that no
-        GPU serves any more are removed, or fenced while they are used. With
-        nothing declared, no provider is looked at.
+        If it fails, the providers of GPUs stay as they were last published,
+        and the node reports its CPUs, memory and disk as if it had no GPUs.
+        With nothing declared, no provider is looked at.
         """
         if not self._declaration.types:
             return
+        with (
+            self._surviving(UPDATE_FAILED),
+            tree.all_or_nothing(provider_tree, allocations),
+        ):
+            self._update_gpu_providers(provider_tree, nodename, allocations)
+
+    @contextlib.contextmanager
+    def _surviving(self, what: str) -> Iterator[None]:
+        """Something about GPUs that must not fail the node.
+
+        Sysfs, libvirt, Placement, the database and state files are read on
+        the way, and each fails in its own way. Servers without a vGPU depend
+        on none of that, so whatever it is, it is logged and tried again.
+        """
+        try:
+            yield
+        except (
+            nova_exception.ReshapeNeeded,  # a request to Nova, not a failure
+            exception.InvalidLibvirtGPUConfig,  # for the operator to correct
+        ):
+            raise
+        except Exception as error:
+            self._failures.say(what, error, with_traceback=True)
+        else:
+            self._failures.forget(what)
+
+    def _update_gpu_providers(
+        self,
+        provider_tree: typing.Any,
+        nodename: str,
+        allocations: dict[str, typing.Any] | None,
+    ) -> None:
+        """One provider per physical GPU, with traits.
+
+        What was elsewhere before (on the root, on VFs) is moved with its
+        allocations; providers that no GPU serves any more are removed, or
+        fenced while they are used.
+        """
         self._drop_old_notes()
         plan = self._look_after()
         wanted = self._list_wanted(plan, nodename)

@@ -17,12 +17,15 @@ still wrong then was said before.
 """
 
 from collections.abc import Iterable
+import re
 
 from oslo_log import log as logging
 
 from nova_vgpu import values
 
 LOG = logging.getLogger(__name__)
+
+_REQUEST_ID = re.compile('req-[0-9a-f-]{36}')
 
 
 class ProblemLog:
@@ -52,10 +55,23 @@ class FailureLog:
     def __init__(self) -> None:
         self._said: dict[str, str] = {}
 
-    def say(self, what: str, error: object) -> None:
-        if self._said.get(what) != str(error):
-            LOG.warning('%s; will try again: %s', what, error)
-        self._said[what] = str(error)
+    def say(
+        self, what: str, error: object, with_traceback: bool = False
+    ) -> None:
+        """Log it, unless it failed for the same reason before.
+
+        :param with_traceback: for a failure that nothing foresaw.
+        """
+        # Each answer of Placement has another id of its request.
+        text = _REQUEST_ID.sub('', f'{type(error).__name__}: {error}')
+        if self._said.get(what) != text:
+            LOG.warning(
+                '%s; will try again: %s',
+                what,
+                error,
+                exc_info=with_traceback,
+            )
+        self._said[what] = text
 
     def forget(self, what: str) -> None:
         """It worked now."""

@@ -23,6 +23,8 @@ from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+import contextlib
+import copy
 import dataclasses
 import typing
 
@@ -35,6 +37,8 @@ from nova_vgpu.decisions import ownership
 LOG = logging.getLogger(__name__)
 
 Tree = typing.Any  # nova.compute.provider_tree.ProviderTree
+#: What consumers hold, as Nova has it.
+Allocations = dict[str, typing.Any]
 #: What Nova knows of providers, by their names.
 Held = Mapping[str, typing.Any]
 #: What a provider offers, by resource class, as Nova has it.
@@ -59,6 +63,26 @@ class Stock:
             for name, of_class in inventory.items()
             if name not in self.additional
         }
+
+
+@contextlib.contextmanager
+def all_or_nothing(
+    tree: Tree, allocations: Allocations | None
+) -> Iterator[None]:
+    """Undo every change of the tree and of allocations if the block fails."""
+    tree_before = copy.deepcopy(tree)
+    allocations_before = copy.deepcopy(allocations)
+    try:
+        yield
+    except BaseException:
+        # In place: both belong to the caller.
+        with tree.lock:
+            tree.roots_by_uuid = tree_before.roots_by_uuid
+            tree.roots_by_name = tree_before.roots_by_name
+        if allocations is not None:
+            allocations.clear()
+            allocations.update(allocations_before or {})
+        raise
 
 
 def list_held(tree: Tree, node: str) -> Held:
