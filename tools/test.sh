@@ -42,7 +42,15 @@ has_commit ||
     die "$ROOT is not a git checkout with a commit that $(id -un) may read."
 virtualenv .venv-tox tox
 
-passed=() failed=()
+passed=() failed=() environment=
+interrupted() {
+    trap - INT TERM
+    echo
+    echo "==> interrupted in $environment after $SECONDS s:" \
+        "${#passed[@]} passed (${passed[*]}), ${#failed[@]} failed (${failed[*]})"
+    exit 130
+}
+trap interrupted INT TERM
 for environment in "${environments[@]}"; do
     count=$((${#passed[@]} + ${#failed[@]} + 1))
     step "$environment ($count of ${#environments[@]})"

@@ -41,6 +41,8 @@ class Apply(changes.Changer):
     have, 2 errors; of --dry-run, what is known of that beforehand.
     """
 
+    way_on = 'Run it again to go on, or "nova-vgpu restore" to take it back.'
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(

@@ -29,6 +29,7 @@ from nova_vgpu import values
 
 # Exit codes: what was asked for could not be answered, or holds errors.
 EXIT_ERRORS = 2
+EXIT_INTERRUPTED = 130
 
 Rows = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
 

@@ -14,6 +14,7 @@
 """What the commands that change the host have in common."""
 
 import argparse
+import collections
 from collections.abc import Iterable
 from collections.abc import Sequence
 import typing
@@ -37,8 +38,16 @@ class Changer(base.Lister):
 
     table_columns: tuple[str, ...] = ('GPU', 'Step', 'Outcome')
 
+    #: What can be done about a run that did not get to its end.
+    way_on = 'Run it again to go on.'
+
     _outcome: lanes.Outcome | None = None
     _is_dry_run = False
+
+    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._finished = collections.Counter[str]()
+        self._begun: list[values.Step] = []
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -83,9 +92,15 @@ class Changer(base.Lister):
         return runs.Wish(declaration, problems, gpu)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
-        result = super().run(parsed_args)
+        try:
+            result = super().run(parsed_args)
+        except KeyboardInterrupt:
+            self._say_cut_off('Interrupted. ')
+            return base.EXIT_INTERRUPTED
         outcome = self._outcome
         if outcome is None:
+            if self._begun or self._finished:
+                self._say_cut_off('')
             return result
         for problem in outcome.problems:
             self.say(f'error: {problem}')
@@ -98,6 +113,20 @@ class Changer(base.Lister):
         if outcome.failures or outcome.problems:
             return base.EXIT_ERRORS
         return EXIT_REFUSED if outcome.refusals else result
+
+    def _say_cut_off(self, why: str) -> None:
+        """What is known of a run that did not get to its end."""
+        if not self._begun and not self._finished:
+            self.say(f'{why}Nothing was done.')
+            return
+        counts = ', '.join(
+            f'{self._finished[event]} {event}'
+            for event in ('done', 'refused', 'failed')
+        )
+        self.say(f'{why}{counts} before that.')
+        for step in self._begun:
+            self.say(f'Begun and perhaps half done: {step}.')
+        self.say(self.way_on)
 
     def rows_of(
         self, outcome: lanes.Outcome, planned: Iterable[values.Step] = ()
@@ -127,10 +156,13 @@ class Changer(base.Lister):
 
     def begin(self, step: values.Step) -> None:
         """Say what takes long before it is done."""
+        self._begun.append(step)
         if isinstance(step, _LONG):
             self.say(f'{step} ...')
 
     def finish(self, step: values.Step, event: str) -> None:
+        self._begun.remove(step)
+        self._finished[event] += 1
         self.say(f'{event}: {step}')
 
 

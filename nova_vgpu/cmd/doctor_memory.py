@@ -57,7 +57,8 @@ def remember(
                 type_memory.FILE,
                 'What ids of types mean is not remembered for the next run.',
                 (values.Evidence(directory.path, str(error)),),
-                'Run the command as root, or with another --state-dir.',
+                'Run the command as root, with room on the disk, or with '
+                'another --state-dir.',
             ),
         )
     return ()

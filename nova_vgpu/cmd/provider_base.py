@@ -61,7 +61,14 @@ class ChangePlacement(base.Command):
             for change in found.changes:
                 report(change)
         else:
-            found = application.sync_placement(placement, target, report)
+            try:
+                found = application.sync_placement(placement, target, report)
+            except KeyboardInterrupt:
+                self.say(
+                    f'Interrupted. Changes made: {count}. Run it again to go '
+                    'on.'
+                )
+                return base.EXIT_INTERRUPTED
         say_problems(self, found.problems)
         if found.refused:
             self.say('Nothing was changed.')

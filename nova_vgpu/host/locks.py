@@ -39,6 +39,7 @@ import time
 import uuid
 
 from nova_vgpu import exception
+from nova_vgpu.host import state
 
 CREATION = 'nova-vgpu-creation'
 CLAIMS = 'nova-vgpu-claims'
@@ -64,10 +65,13 @@ def hold_apply(
     with _open(path) as descriptor:
         if not _try(fcntl.flock, descriptor, fcntl.LOCK_EX):
             holder = os.pread(descriptor, 32, 0).decode('ascii', 'replace')
-            waiting(f'waiting for process {holder.strip()}, which is at work')
+            number = holder.strip() or 'of unknown number'
+            waiting(f'waiting for process {number}, which is at work')
             _wait(fcntl.flock, descriptor, fcntl.LOCK_EX, path, seconds)
         os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f'{os.getpid()}\n'.encode(), 0)
+        # For who waits. The lock holds without it, on a full disk too.
+        with contextlib.suppress(OSError):
+            os.pwrite(descriptor, f'{os.getpid()}\n'.encode(), 0)
         yield descriptor
 
 
@@ -103,7 +107,7 @@ def _make(directory: str) -> None:
     except OSError as error:
         raise exception.StateUnusable(
             f'{directory} cannot be made: {(error.strerror or "").lower()}. '
-            'Is --state-dir right, and may this user write there?'
+            f'{state.find_cure(directory, error)}'
         ) from error
 
 
@@ -135,12 +139,13 @@ def _open(path: str) -> Iterator[int]:
     try:
         descriptor = _open_or_create(path)
     except OSError as error:
-        cure = ''
         if isinstance(error, PermissionError):
-            cure = ' Run it as root.'
+            cure = 'Run it as root.'
+        else:
+            cure = state.find_cure(os.path.dirname(path), error)
         raise exception.StateUnusable(
             f'The lock {path} cannot be had: '
-            f'{(error.strerror or str(error)).lower()}.{cure}'
+            f'{(error.strerror or str(error)).lower()}. {cure}'
         ) from error
     try:
         yield descriptor

@@ -18,6 +18,8 @@ when the call returns: a power cut leaves the file as it was before or as it is
 after, and at worst a last line that is not whole.
 """
 
+import contextlib
+import errno
 import os
 
 from nova_vgpu import exception
@@ -27,6 +29,18 @@ DEFAULT_PATH = '/var/lib/nova-vgpu'
 
 _MOST_BYTES = 16 * 1024 * 1024
 _CURE = 'Is --state-dir right, and may this user write there?'
+
+
+def find_cure(directory: str, error: OSError) -> str:
+    """What to do about a file that cannot be written in a directory."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return _CURE
+    while not os.path.isdir(directory) and directory != '/':
+        directory = os.path.dirname(os.path.abspath(directory))
+    return (
+        f'Free space on its file system: df {directory}; df -i {directory}. '
+        'Then run it again.'
+    )
 
 
 class StateDirectory:
@@ -64,6 +78,8 @@ class StateDirectory:
             os.replace(new, path)
             self._sync_directory()
         except OSError as error:
+            with contextlib.suppress(OSError):
+                os.unlink(new)  # a part of it, on a disk that may be full
             raise self._unusable(path, error) from error
 
     def append(self, name: str, line: str) -> None:
@@ -130,5 +146,5 @@ class StateDirectory:
     def _unusable(self, path: str, error: OSError) -> exception.StateUnusable:
         return exception.StateUnusable(
             f'{path} cannot be written: {(error.strerror or "").lower()}. '
-            f'{_CURE}'
+            f'{find_cure(self.path, error)}'
         )

@@ -13,9 +13,10 @@
 
 """The vendor's programs: run without a shell, until a deadline.
 
-What a program prints goes to a file and not to a pipe: if this process is
-killed, a program in the middle of its work goes on to its end instead of dying
-of its next line of output, which would leave a GPU half way.
+What a program prints goes to a file in memory and not to a pipe: if this
+process is killed, a program in the middle of its work goes on to its end
+instead of dying of its next line of output, which would leave a GPU half way.
+Nor does a full disk end it.
 """
 
 from collections.abc import Sequence
@@ -24,7 +25,6 @@ import dataclasses
 import os
 import signal
 import subprocess
-import tempfile
 import typing
 
 _MOST_BYTES = 65536
@@ -91,7 +91,7 @@ def run(
     program = argv[0]
     if not os.path.isabs(program):
         raise Missing(program, 'is not a whole path')
-    with tempfile.TemporaryFile() as output:
+    with open(os.memfd_create('output'), 'w+b') as output:
         try:
             process = subprocess.Popen(
                 list(argv),

@@ -110,5 +110,5 @@ class TestStateDirectory(testtools.TestCase):
             exception.StateUnusable, self.state.replace, 'types.json', 'two'
         )
         self.assertIn('no space left on device', str(error))
-        self.assertIn('--state-dir', str(error))
+        self.assertIn('Free space', str(error))
         self.assertEqual('one', self.state.read('types.json'))
