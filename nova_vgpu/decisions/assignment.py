@@ -98,7 +98,7 @@ def _not_ready(
     declared = placed.declared.name
     model = capabilities.model_of(placed.gpu)
     # An id says nothing by itself; another GPU may name it.
-    name = capabilities.parse_type_name(names.get(declared, declared))
+    name = capabilities.complete_name(names.get(declared, declared), model)
     if (
         model
         and name
@@ -169,8 +169,8 @@ def _check_maximum(
         cure = 'the number of those instances'
     elif capabilities.facts_of(gpu, vgpu_type).max_instances is None:
         finding = (
-            f'nothing tells how many vGPUs of {vgpu_type} it takes; its VFs '
-            f'would make it {counted.total}'
+            f'nothing tells how many vGPUs of {vgpu_type} it takes; its '
+            f'{counted.bound} would make it {counted.total}'
         )
         cure = "the number in the vendor's documentation"
     else:

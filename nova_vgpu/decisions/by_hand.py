@@ -232,8 +232,9 @@ def _require_known(
     types = resolution.list_types(gpu, names)
     if not types or resolution.find_matches(wanted, types):
         return
-    meant = capabilities.parse_type_name(wanted)
-    if meant is not None and meant.model == capabilities.model_of(gpu):
+    model = capabilities.model_of(gpu)
+    meant = capabilities.complete_name(wanted, model)
+    if meant is not None and meant.model == model:
         return  # of the right model; it may be hidden at the moment
     near = nearest.find_nearest(
         wanted, [capabilities.short_name(t) for t in types]

@@ -15,7 +15,8 @@
 ::
 
     total = min(existing of the type + room on its functions, usable VFs,
-                the type's maximum per GPU, max_instances)
+                the type's maximum per GPU, else its share of the memory,
+                max_instances)
 
 A function's own answer is not enough: each of 48 VFs says that it would take
 one, also where the GPU takes 32.
@@ -25,6 +26,7 @@ inventory below that breaks their migrations. So a bound that is less keeps
 further vGPUs from being made, and no more.
 """
 
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 
@@ -55,21 +57,58 @@ def plan_capacity(
         for function, offer in _offers(gpu)
         if offer.type.id == vgpu_type.id and function in functions
     )
-    maximum = capabilities.facts_of(gpu, vgpu_type).max_instances
+    most = find_maximum(gpu, vgpu_type, names)
     bounds = [(existing + room, _functions_bound(gpu))]
     if gpu.framework is not values.Framework.MDEV:
         # A virtual function holds one vGPU, whatever it says it would take.
         usable = sum(vf.name in functions for vf in gpu.vfs)
         bounds.append((usable, 'VFs'))
-    if maximum is not None:
+    if most is not None:
+        maximum, why = most
         others = _others_in_units(gpu, vgpu_type, functions, names)
-        bounds.append((max(maximum - others, 0), 'type maximum'))
+        bounds.append((max(maximum - others, 0), why))
     if max_instances is not None:
         bounds.append((max_instances, 'max_instances'))
     total, bound = min(bounds, key=lambda item: item[0])
     if total < existing:
         total, bound = existing, 'existing vGPUs'
     return values.Capacity(total, existing, room, bound)
+
+
+def find_maximum(
+    gpu: values.PhysicalGPU,
+    vgpu_type: values.VGPUType,
+    names: Mapping[str, str],
+) -> tuple[int, str] | None:
+    """The most vGPUs of a type that the empty GPU takes, and what says so.
+
+    The driver's word or the catalogue's; else as many as fit into its memory.
+    """
+    maximum = capabilities.facts_of(gpu, vgpu_type).max_instances
+    if maximum is not None:
+        return maximum, 'type maximum'
+    own = capabilities.parse_type_name(vgpu_type.name or '')
+    if own is None:
+        return None
+    on_gpu = [t.name for t in resolution.list_types(gpu, names)]
+    shown = _list_sizes(own.model, on_gpu)
+    sizes = _list_sizes(own.model, (*on_gpu, *names.values()))
+    whole = max(sizes, default=0)
+    if (
+        gpu.framework is values.Framework.VENDOR_VFIO
+        and gpu.all_vgpus
+        and whole <= max(shown, default=0)
+    ):
+        return None  # it names only what fits beside its vGPUs
+    return max(whole // own.framebuffer_mib, 1), 'memory'
+
+
+def _list_sizes(model: str, names: Iterable[str | None]) -> list[int]:
+    """The frame buffers of a model's types; the largest takes a whole GPU."""
+    parsed = (capabilities.parse_type_name(name or '') for name in names)
+    return [
+        name.framebuffer_mib for name in parsed if name and name.model == model
+    ]
 
 
 def is_maximum_known(

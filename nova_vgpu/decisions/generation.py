@@ -132,7 +132,7 @@ def _declare(
                 tuple(
                     address
                     for granted in of_type
-                    for address in _addresses(granted, reader)
+                    for address in _addresses(granted, reader, names)
                 ),
             )
             for key, of_type in by_name.items()
@@ -170,7 +170,9 @@ def _written(
     return None
 
 
-def _addresses(granted: values.Grant, reader: values.Reader) -> Iterator[str]:
+def _addresses(
+    granted: values.Grant, reader: values.Reader, names: Mapping[str, str]
+) -> Iterator[str]:
     gpu = granted.gpu
     if (
         reader is values.Reader.NOVA_VGPU
@@ -180,7 +182,8 @@ def _addresses(granted: values.Grant, reader: values.Reader) -> Iterator[str]:
         yield str(gpu)
         return
     type_id = granted.type.id
-    maximum = capabilities.facts_of(gpu, granted.type).max_instances
+    most = capacity.find_maximum(gpu, granted.type, names)
+    maximum = most[0] if most else None
     able = [
         vf
         for vf in gpu.vfs

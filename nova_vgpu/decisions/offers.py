@@ -48,8 +48,9 @@ def may_be_hidden(gpu: values.PhysicalGPU, name: str) -> bool:
     """
     if gpu.framework is not values.Framework.VENDOR_VFIO or not gpu.all_vgpus:
         return False
-    parsed = capabilities.parse_type_name(name)
-    if parsed is None or parsed.model != capabilities.model_of(gpu):
+    model = capabilities.model_of(gpu)
+    parsed = capabilities.complete_name(name, model)
+    if parsed is None or parsed.model != model:
         return False
     return capabilities.may_have(gpu, parsed)
 

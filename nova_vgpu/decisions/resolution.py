@@ -25,6 +25,7 @@ import functools
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.knowledge import type_name
 
 
 def list_type_names(host: values.Host) -> dict[str, str]:
@@ -63,16 +64,14 @@ def find_matches(
     exact = tuple(t for t in types if wanted in (_plain(t.id), _plain(t.name)))
     if exact:
         return exact
-    parts = _parts(declared)
-    return tuple(t for t in types if parts and parts == _parts(t.name))
+    return tuple(t for t in types if t.name and _is_meant(declared, t.name))
 
 
 def is_same_name(one: str, other: str) -> bool:
     """Whether two names mean the same type, whatever their brands."""
     if _plain(one) == _plain(other):
         return True
-    parts = _parts(one)
-    return parts is not None and parts == _parts(other)
+    return _is_meant(one, other)
 
 
 def _plain(text: str | None) -> str | None:
@@ -80,10 +79,16 @@ def _plain(text: str | None) -> str | None:
 
 
 @functools.lru_cache(maxsize=4096)
-def _parts(text: str | None) -> tuple[object, ...] | None:
+def _is_meant(declared: str, name: str) -> bool:
+    """Whether an operator's text means the type that has a driver's name."""
+    parsed = capabilities.parse_type_name(name)
+    if parsed is None:
+        return False
+    meant = capabilities.complete_name(declared, parsed.model)
+    return meant is not None and _parts(meant) == _parts(parsed)
+
+
+def _parts(name: type_name.TypeName) -> tuple[object, ...]:
     """What tells one type from another, whatever the brand in front."""
-    name = capabilities.parse_type_name(text or '')
-    if name is None:
-        return None
     plain = dataclasses.replace(name, brand='', model=name.model.casefold())
     return dataclasses.astuple(plain)

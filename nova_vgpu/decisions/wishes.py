@@ -124,8 +124,9 @@ def _match_model(
     if readiness.find_obstacle(gpu) is None:
         return None  # it tells for itself what it offers
     # An id says nothing by itself; another GPU may name it.
-    name = capabilities.parse_type_name(names.get(wished, wished))
-    if name is None or name.model != capabilities.model_of(gpu):
+    model = capabilities.model_of(gpu)
+    name = capabilities.complete_name(names.get(wished, wished), model)
+    if name is None or name.model != model:
         return None
     facts = capabilities.facts_of(gpu, values.VGPUType(name.short, name.short))
     if facts.max_instances is None:
@@ -154,7 +155,7 @@ def _refuse(
             f'{obstacle.cure}'
         )
     model = capabilities.model_of(gpu)
-    name = capabilities.parse_type_name(names.get(wished, wished))
+    name = capabilities.complete_name(names.get(wished, wished), model)
     if model and name and name.model != model:
         return f'GPU {gpu} is of model {model} and never offers {wished!r}.'
     return (

@@ -16,6 +16,7 @@ This is the place to ask about a GPU or a type: it finds the vendor and puts
 the driver's word, the vendor's catalogue and the common rules together.
 """
 
+import dataclasses
 import re
 
 from nova_vgpu import values
@@ -71,6 +72,21 @@ def parse_type_name(text: str) -> type_name.TypeName | None:
         if name is not None:
             return name
     return None
+
+
+def complete_name(text: str, model: str | None) -> type_name.TypeName | None:
+    """Take a type's name apart, as it is meant on a GPU of a model.
+
+    NVIDIA's tables and tools keep the last word of a name: ``DC-16Q``. More
+    than one model ends in that word, so it is completed by the GPU's own.
+    """
+    head = (model or '').rpartition(' ')[0]
+    words = text.split()
+    if model and head and len(words) == 1:
+        full = parse_type_name(f'{head} {words[0]}')
+        if full and full.model.casefold() == model.casefold():
+            return dataclasses.replace(full, model=model)
+    return parse_type_name(text)
 
 
 def short_name(vgpu_type: values.VGPUType) -> str:

@@ -119,12 +119,15 @@ MODELS: tuple[Model, ...] = (
     Model('GB200',  'Blackwell', (10, 0), 189,  1, 7, ((0x2941, None),)),
     Model('DC',     'Blackwell', (12, 0),  96, 32, 4, ((0x2BB5, None),)),
     Model('6000D',  'Blackwell', (12, 0),  84,  1, 2, ((0x2BB9, None),)),
+    Model('RTX Pro 4500 Blackwell DC',
+                    'Blackwell', (12, 0),  32, 32, 2, ((0x2C3A, None),)),
 )
 # fmt: on
 
-# What the driver calls them; NVIDIA's tables and tools keep the last word.
-# A bare "DC" is taken for the RTX Pro 6000. The RTX Pro 4500's types end in
-# the same word and are not in here: no source at hand spells out their names.
+# What the driver calls them; NVIDIA's tables and tools keep the last word. The
+# RTX Pro 4500's types end in "DC", too: where nothing tells of which GPU they
+# are, "DC" is taken for the RTX Pro 6000. That its driver spells them in the
+# same way is inferred, no source at hand shows it.
 _DRIVER_NAMES: Mapping[str, str] = types.MappingProxyType(
     {'DC': 'RTX Pro 6000 Blackwell DC', '6000D': 'RTX 6000D'}
 )
@@ -191,7 +194,7 @@ _ONE_INSTANCE_SUFFIXES = frozenset({'ME', 'MEALL'})
 _PLAIN_SUFFIXES = frozenset({'', 'NOME', 'GFX'})
 # GPUs whose MIG instances are time-sliced in turn (NVIDIA AI Enterprise,
 # "Blackwell Architecture vGPU Types").
-_TIME_SLICED_INSTANCES = frozenset({'DC'})
+_TIME_SLICED_INSTANCES = frozenset({'DC', 'RTX Pro 4500 Blackwell DC'})
 
 # (token, MIG slices, frame buffer, series): what no rule gives. None is for
 # types whose number is not known for sure.
@@ -206,8 +209,6 @@ _IRREGULAR: Mapping[tuple[str, int | None, int, str], int | None] = (
             # example configuration). No source for the active board.
             ('RTX8000P', None, 4096, 'C'): 8,
             ('RTX8000', None, 4096, 'C'): None,
-            # 48 would fit; whether the limit of 32 holds is not said.
-            ('DC', None, 2048, 'B'): None,
             # Only the RTX Pro 4500 has this size (see _DRIVER_NAMES).
             ('DC', 2, 8192, 'Q'): None,
             ('DC', 2, 8192, 'C'): None,

@@ -247,6 +247,69 @@ class TestCapacity(testtools.TestCase):
         self.assertEqual(1, found.total)
 
 
+class TestUnknownModel(testtools.TestCase):
+    """Neither the driver nor the catalogue tells a maximum."""
+
+    def plan(
+        self, shown: tuple[int, ...], *created: int, names: dict[str, str]
+    ) -> values.Capacity:
+        """The capacity for 4 GB on 16 VFs, of which the free show types."""
+        four = values.VGPUType('nvidia-4', 'NVIDIA Z9000-4Q')
+        vfs = []
+        for index in range(16):
+            address = values.PciAddress.parse(f'c1:0{index // 8}.{index % 8}')
+            held = created[index : index + 1]
+            vfs.append(
+                values.VirtualFunction(
+                    address,
+                    offers=tuple(
+                        values.Offer(
+                            values.VGPUType(
+                                f'nvidia-{gib}', f'NVIDIA Z9000-{gib}Q'
+                            ),
+                            1,
+                        )
+                        for gib in shown
+                        if not held
+                    ),
+                    vgpus=tuple(
+                        values.VGPU(address.node_device_name, f'nvidia-{gib}')
+                        for gib in held
+                    ),
+                    vendor_vfio=True,
+                )
+            )
+        gpu = values.PhysicalGPU(
+            'pci_0000_c2_00_0',
+            values.PciAddress.parse('c2:00.0'),
+            values.PciIds(0x10DE, 0xFFFF),
+            vfs=tuple(vfs),
+        )
+        return capacity.plan_capacity(gpu, four, gpu.functions, None, names)
+
+    def test_the_largest_type_tells_the_memory(self) -> None:
+        names = {f'nvidia-{gib}': f'NVIDIA Z9000-{gib}Q' for gib in (4, 8, 32)}
+        for case, found, expected in (
+            ('an empty GPU', self.plan((4, 32), names={}), (8, 'memory')),
+            (
+                'one vGPU; names from elsewhere',
+                self.plan((4,), 4, names=names),
+                (8, 'memory'),
+            ),
+            (
+                'one of another size',
+                self.plan((4, 8), 8, names=names),
+                (6, 'memory'),
+            ),
+            (
+                'one vGPU, and no other size is named',
+                self.plan((4,), 4, names={}),
+                (16, 'VFs'),
+            ),
+        ):
+            self.assertEqual(expected, (found.total, found.bound), case)
+
+
 class TestFullGPU(testtools.TestCase):
     def test_a_full_card_is_still_counted(self) -> None:
         full = vfio('nvidia-1155', 'nvidia-1155')

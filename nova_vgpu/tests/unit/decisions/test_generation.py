@@ -228,16 +228,17 @@ class TestMaximum(testtools.TestCase):
 
     def host(self, name: str, *, vendor_vfio: bool) -> values.Host:
         (empty,) = with_vgpus(boards.A40, vendor_vfio=vendor_vfio).gpus
-        offer = values.Offer(values.VGPUType('nvidia-9', name), 1)
-        vfs = tuple(
-            dataclasses.replace(vf, offers=(offer,)) for vf in empty.vfs
+        offers = (
+            values.Offer(values.VGPUType('nvidia-9', name), 1),
+            values.Offer(values.VGPUType('nvidia-10', 'NVIDIA A40-48'), 1),
         )
+        vfs = tuple(dataclasses.replace(vf, offers=offers) for vf in empty.vfs)
         return values.Host((dataclasses.replace(empty, vfs=vfs),))
 
     def test_it_is_told_with_the_cure_that_the_reader_knows(self) -> None:
         for name, most in (
             ('NVIDIA A100-1-5C', 7),
-            ('NVIDIA A40-12', 16),
+            ('NVIDIA A40-12', 4),
             ('Something', 16),
         ):
             host = self.host(name, vendor_vfio=False)

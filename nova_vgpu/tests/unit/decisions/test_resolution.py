@@ -72,6 +72,16 @@ class TestMatches(testtools.TestCase):
             found = resolution.find_matches(declared, ALL)
             self.assertEqual((expected,), found, case)
 
+    def test_the_word_that_two_models_share_is_the_gpus_own(self) -> None:
+        for model in ('6000 Blackwell', '4500 Blackwell', '5500 Rubin'):
+            name = f'RTX Pro {model} DC-16Q'
+            types = (values.VGPUType('nvidia-9', f'NVIDIA {name}'),)
+            for declared in ('DC-16Q', 'dc-16q', name):
+                found = resolution.find_matches(declared, types)
+                self.assertEqual(types, found, f'{declared}, {name}')
+        for other in ('DC-8Q', 'RTX Pro 6000 Blackwell DC-16Q', 'AC-16Q'):
+            self.assertEqual((), resolution.find_matches(other, types), other)
+
     def test_nothing_is_meant(self) -> None:
         for case, declared in (
             ('another size', 'T4-4Q'),

@@ -63,7 +63,11 @@ class TestModels(testtools.TestCase):
             ('the driver: RTX Pro', 'RTX Pro 6000 Blackwell DC', 'DC'),
             ('the driver: 6000D', 'RTX 6000D', '6000D'),
             ('a longer token', 'A100DX', 'A100DX'),
-            ('another board with DC', 'RTX Pro 4500 Blackwell DC', None),
+            (
+                'another board with DC',
+                'RTX PRO 4500 Blackwell DC',
+                'RTX Pro 4500 Blackwell DC',
+            ),
             ('a board without vGPUs', 'GTX1080', None),
             ('nothing', '', None),
         ):
@@ -87,6 +91,11 @@ class TestModels(testtools.TestCase):
             ('passive, 24 GB', 0x1E78, 0x13D9, 'RTX6000P'),
             ('PCIe', 0x2331, 0x1626, 'H100'),
             ('SXM', 0x2330, 0x16C1, 'H100XM'),
+            ('H200 NVL', 0x233B, 0x1996, 'H200'),
+            ('H200 SXM', 0x2335, 0x18BE, 'H200X'),
+            ('B200', 0x2901, 0x1999, 'B200X'),
+            ('B300', 0x3182, 0x20E6, 'B300X'),
+            ('RTX PRO 4500 SE', 0x2C3A, None, 'RTX Pro 4500 Blackwell DC'),
             ('a device without vGPUs', 0x1B80, 0x1234, None),
         ):
             found = catalogue.model_by_pci(device, subsystem)
@@ -137,6 +146,11 @@ class TestMaxPerGpu(testtools.TestCase):
             ('limited for C only', 'RTX8000P', 4, 'C', 8),
             ('not so for Q', 'RTX8000P', 4, 'Q', 12),
             ('MIG GPU, time-sliced', 'DC', 3, 'Q', 32),
+            ('48 would fit', 'DC', 2, 'B', 32),
+            ('32 GB, MIG', 'RTX Pro 4500 Blackwell DC', 16, 'Q', 2),
+            ('32 GB, MIG, smaller', 'RTX Pro 4500 Blackwell DC', 8, 'C', 4),
+            ('32 GB, MIG, whole', 'RTX Pro 4500 Blackwell DC', 32, 'C', 1),
+            ('whole GPUs only', 'B300X', 269, 'C', 1),
             ('whole GPUs only', 'B200X', 180, 'C', 1),
         ):
             found = self._max(token, None, gib * 1024, series, '')
@@ -167,6 +181,9 @@ class TestMaxPerGpu(testtools.TestCase):
             ('many in an instance', 'DC', 1, 2, '', 48),
             ('three in each of two', 'DC', 2, 16, '', 6),
             ('three in one', 'DC', 4, 32, 'GFX', 3),
+            ('half of 32 GB', 'RTX Pro 4500 Blackwell DC', 1, 16, '', 2),
+            ('32 GB shared', 'RTX Pro 4500 Blackwell DC', 2, 8, '', 4),
+            ('32 GB whole', 'RTX Pro 4500 Blackwell DC', 2, 32, '', 1),
         ):
             found = self._max(token, slices, gib * 1024, 'C', suffix)
             self.assertEqual(expected, found, f'{token}: {description}')
@@ -187,7 +204,6 @@ class TestMaxPerGpu(testtools.TestCase):
             ('a size of the RTX Pro 4500', 'DC', 1, 16, 'C', ''),
             ('another', 'DC', 2, 8, 'Q', ''),
             ('media shared in an instance', 'DC', 1, 8, 'Q', 'MEALL'),
-            ('a limit not told', 'DC', None, 2, 'B', ''),
         ):
             found = self._max(token, slices, gib * 1024, series, suffix)
             self.assertIsNone(found, f'{token}: {description}')
