@@ -25,6 +25,7 @@ from oslo_log import log as logging
 
 from nova_vgpu import values
 from nova_vgpu.compute import holding
+from nova_vgpu.compute import locking
 from nova_vgpu.decisions import upkeep
 
 LOG = logging.getLogger(__name__)
@@ -60,16 +61,20 @@ class Allocation(holding.Holding):
         one chooses it; nor does the same one, hence one by one.
         """
         asked = self._vgpu_allocations(allocations)
+        if not asked:
+            return []
         # A server that is evacuated still holds what it had on its old host.
         here = {p: a for p, a in asked.items() if self.provider_tree.exists(p)}
         # Not Nova's lock, which is taken within and cannot be taken twice.
-        with self._operation(), holding.allocation_lock():
-            chosen: list[str] = []
-            for one in _list_single(here or asked):
-                names = super()._allocate_mdevs(one)
-                self._claims.add(names)
-                chosen += names
-            return chosen
+        with self._operation():
+            self._claims.hold()
+            with locking.hold_allocation():
+                chosen: list[str] = []
+                for one in _list_single(here or asked):
+                    names = super()._allocate_mdevs(one)
+                    self._claims.add(names)
+                    chosen += names
+                return chosen
 
     def _get_existing_mdevs_not_assigned(
         self, parent: str | None, requested_types: typing.Any = None
@@ -85,7 +90,7 @@ class Allocation(holding.Holding):
         self, parent: str | None, uuid: str | None = None
     ) -> str | None:
         """Replaces Nova's, which creates on the GPU and not on its VFs."""
-        with holding.creation_lock():
+        with locking.hold_creation():
             for assigned in self._plan_for(parent):
                 taken = self._list_kept_places(assigned)
                 rooms = upkeep.list_rooms(assigned, taken)

@@ -43,7 +43,7 @@ class Claims:
         """Hold what this thread claims until the block ends.
 
         A block within another one (a hard reboot within a resume) is part of
-        that.
+        that. It costs nothing if nothing is claimed.
 
         :returns: a list that has the names of the claims that ended with the
             block, after it.
@@ -52,7 +52,8 @@ class Claims:
         if getattr(self._own, 'claimed', None) is not None:
             yield ended
             return
-        with self._hold():
+        with contextlib.ExitStack() as held:
+            self._own.held, self._own.is_held = held, False
             yield from self._claim(ended)
 
     def _claim(
@@ -67,18 +68,35 @@ class Claims:
                 self._claimed.difference_update(claimed)
             ended.extend(claimed)
 
+    def hold(self) -> None:
+        """Keep other processes from vGPUs until the operation ends.
+
+        Before anything is chosen: they must not take it away meanwhile.
+
+        :raises RuntimeError: outside of an operation.
+        """
+        self._list_own()
+        if not self._own.is_held:
+            self._own.held.enter_context(self._hold())
+            self._own.is_held = True
+
     def add(self, names: Iterable[str]) -> None:
         """Claim vGPUs for the operation that this thread is in.
 
         :raises RuntimeError: outside of one, where a claim would never end.
         """
-        own = getattr(self._own, 'claimed', None)
-        if own is None:
-            raise RuntimeError('a vGPU is claimed outside of an operation')
-        names = list(names)
+        own, names = self._list_own(), [*names]
+        if names:
+            self.hold()
         own.extend(names)
         with self._lock:
             self._claimed.update(names)
+
+    def _list_own(self) -> builtins.list[str]:
+        own: builtins.list[str] | None = getattr(self._own, 'claimed', None)
+        if own is None:
+            raise RuntimeError('a vGPU is claimed outside of an operation')
+        return own
 
     def list(self) -> frozenset[str]:
         with self._lock:

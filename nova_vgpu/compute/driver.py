@@ -29,7 +29,7 @@ from oslo_log import log as logging
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.compute import holding
+from nova_vgpu.compute import locking
 from nova_vgpu.compute import migration
 from nova_vgpu.compute import reshape
 from nova_vgpu.compute import tree
@@ -61,18 +61,24 @@ class LibvirtVGPUDriver(migration.Migration):
         """
         super().init_host(host)
         if self._declaration.types:
-            with holding.creation_lock():
-                pass  # it needs an option; not only when a server is built
+            locking.get_directory()  # not only when a server is built
             with self._surviving(LOOK_FAILED):
-                self._look_after()
+                self._look_after(locking.START_SECONDS)
             # From now on nothing stops the service.
             self._validated = True
 
-    def _look_after(self) -> values.Plan:
-        """Upkeep as far as it goes; one guest must not stop all others."""
+    def _look_after(self, seconds: float = 0.0) -> values.Plan:
+        """Upkeep as far as it goes; one guest must not stop all others.
+
+        :param seconds: how long to wait for each lock. A report to Placement
+            does not wait: Nova makes it under a lock that every build needs.
+        """
         with self._trying():
-            self._start_held_mdevs()
-            return self._keep_up()
+            try:
+                self._start_held_mdevs(seconds)
+                return self._keep_up(seconds=seconds)
+            except locking.BusyHere as error:
+                LOG.debug('vGPUs are not reconciled this time: %s', error)
         return self._make_plan()
 
     def _update_provider_tree_for_vgpu(

@@ -27,8 +27,6 @@ import errno
 import time
 import typing
 
-from nova import utils as nova_utils
-import nova.conf
 from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
@@ -39,22 +37,18 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import believed
 from nova_vgpu.compute import claims
+from nova_vgpu.compute import locking
 from nova_vgpu.compute import log
 from nova_vgpu.compute import planning
 from nova_vgpu.compute import privileged
 from nova_vgpu.decisions import upkeep
 from nova_vgpu.host import guests
 from nova_vgpu.host import kept
-from nova_vgpu.host import locks
 from nova_vgpu.host import state
 from nova_vgpu.host import vendor_vfio
 
 LOG = logging.getLogger(__name__)
-CONF = nova.conf.CONF
 
-#: A command holds them alone for as long as it takes to remove one vGPU.
-_CLAIMS_SECONDS = 300.0
-_ALLOCATION_LOCK = 'nova-vgpu-allocation'
 #: libvirt drops an mdev when udev tells that it is gone, seconds later on a
 #: host that is busy.
 _NOTICE_SECONDS = 30.0
@@ -73,7 +67,7 @@ class Holding(planning.Planning):
     """Knows who has which vGPU, and takes back those of nobody."""
 
     def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
-        self._claims = claims.Claims(_shared_claims)
+        self._claims = claims.Claims(locking.hold_claims)
         self._failures = log.FailureLog()
         self._believed = believed.Believed()
         super().__init__(*args, **kwargs)
@@ -177,8 +171,14 @@ class Holding(planning.Planning):
         return self._list_chosen() | self._list_believed()
 
     def _claim_own(self, instance: typing.Any) -> list[str]:
-        """Claim what a server has, before its guest stops showing it."""
-        with allocation_lock():
+        """Claim what a server has, before its guest stops showing it.
+
+        A server that has no vGPU waits for no lock.
+        """
+        if not self._get_all_assigned_mediated_devices(instance):
+            return []
+        self._claims.hold()
+        with locking.hold_allocation():
             own = list(self._get_all_assigned_mediated_devices(instance))
             self._claims.add(own)
         return own
@@ -205,16 +205,22 @@ class Holding(planning.Planning):
 
     # -- upkeep -------------------------------------------------------------
 
-    def _keep_up(self, released: Container[str] = ()) -> values.Plan:
+    def _keep_up(
+        self,
+        released: Container[str] = (),
+        seconds: float = locking.WAIT_SECONDS,
+    ) -> values.Plan:
         """Bring the vGPUs of the host in line with its guests.
 
         :param released: functions that a guest just gave back.
+        :param seconds: how long to wait for each of the locks.
         :returns: the plan for the host as it is then.
+        :raises Busy: if a lock is not free in time.
         """
         plan = self._make_plan()
         if not upkeep.is_concerned(plan):
             return plan
-        with allocation_lock(), creation_lock():
+        with locking.hold_allocation(seconds), locking.hold_creation(seconds):
             # Once more, because what was in the way hid what is possible.
             for _ in range(2):
                 plan, held = self._make_plan(), self._read_holdings()
@@ -260,7 +266,9 @@ class Holding(planning.Planning):
         try:
             yield
         except (
+            exception.Busy,
             exception.HostUnreadable,
+            exception.StateUnusable,
             libvirt_driver.libvirt.libvirtError,
         ) as error:
             self._failures.say('Could not look after vGPUs', error)
@@ -337,20 +345,28 @@ class Holding(planning.Planning):
 
         Its GPU may not be ready yet; if a guest has it, it is tried again.
         """
-        self._start_mdevs(self._list_inactive_mdevs())
+        with self._trying():
+            self._start_mdevs(
+                self._list_inactive_mdevs(), locking.START_SECONDS
+            )
 
-    def _start_held_mdevs(self) -> None:
+    def _start_held_mdevs(self, seconds: float = locking.WAIT_SECONDS) -> None:
         """Start those that somebody has, and leave others as they are."""
         inactive = list(self._list_inactive_mdevs())
         if inactive:
             taken = self._read_holdings().taken
-            self._start_mdevs(d for d in inactive if _is_one_of(d, taken))
+            held = (d for d in inactive if _is_one_of(d, taken))
+            self._start_mdevs(held, seconds)
 
-    def _start_mdevs(self, devices: Iterable[typing.Any]) -> None:
+    def _start_mdevs(
+        self, devices: Iterable[typing.Any], seconds: float
+    ) -> None:
+        # Where nothing is declared, Nova's driver takes no lock either.
+        lock = locking.hold_creation if self._declaration.types else _no_lock
         for device in devices:
             name = device.name()
             try:
-                with creation_lock():
+                with lock(seconds):
                     self._host.device_start(device)
             except libvirt_driver.libvirt.libvirtError as error:
                 self._failures.say(f'Could not start {name}', error)
@@ -376,21 +392,5 @@ def _is_one_of(device: typing.Any, names: Iterable[str]) -> bool:
     )
 
 
-def creation_lock() -> typing.Any:
-    """vGPU managers crash when vGPUs are created side by side.
-
-    Also by processes other than this one.
-    """
-    return nova_utils.lockutils.lock(locks.CREATION, external=True)
-
-
-def _shared_claims() -> contextlib.AbstractContextManager[None]:
-    """Keep commands from taking away what was chosen and no guest shows."""
-    directory = CONF.oslo_concurrency.lock_path
-    if directory is None:  # and no type is enabled, or it would not start
-        return contextlib.nullcontext()
-    return locks.hold_claims(directory, _CLAIMS_SECONDS, alone=False)
-
-
-def allocation_lock() -> typing.Any:
-    return nova_utils.lockutils.lock(_ALLOCATION_LOCK)
+def _no_lock(_seconds: float) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()

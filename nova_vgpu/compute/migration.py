@@ -165,11 +165,19 @@ class Migration(operations.Operations):
                 self.instance_claimed_mdevs.pop(owner, None)
 
     def rollback_live_migration_at_destination(
-        self, *args: typing.Any, **kwargs: typing.Any
+        self,
+        context: typing.Any,
+        instance: typing.Any,
+        *args: typing.Any,
+        **kwargs: typing.Any,
     ) -> None:
         """Extends Nova's: what was to be its vGPU is free again."""
-        super().rollback_live_migration_at_destination(*args, **kwargs)
-        self._give_back(())
+        noted = self.instance_claimed_mdevs.get(instance.uuid)
+        super().rollback_live_migration_at_destination(
+            context, instance, *args, **kwargs
+        )
+        if noted:
+            self._give_back(())
 
 
 def _is_migrating(context: typing.Any, server: str) -> bool:

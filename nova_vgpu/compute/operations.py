@@ -200,7 +200,9 @@ class Operations(recovery.Recovery):
         keep_nvram: bool = False,
     ) -> None:
         """Extends Nova's: functions that the guest had lose their types."""
-        given_back = {vgpu.name for vgpu in self._read_vgpus(instance)}
+        given_back: set[str] = set()
+        with self._trying():
+            given_back.update(v.name for v in self._read_vgpus(instance))
         super()._undefine_domain(
             instance, keep_vtpm=keep_vtpm, keep_nvram=keep_nvram
         )

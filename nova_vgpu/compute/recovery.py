@@ -19,7 +19,9 @@ defined it or started it. An mdev that was started as another type, because a
 release of the vendor's driver numbers types anew, is made again.
 """
 
+from collections.abc import Container
 from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Set
 import contextlib
 import typing
@@ -58,12 +60,22 @@ class Recovery(allocation.Allocation):
             own = set(self._claim_own(instance)) - _list_cyborgs(accel_info)
             if own:
                 self._make_ready(context, instance, own)
-            elif self._declaration.types:
+            elif self._asks_for_vgpus(instance):
                 self._choose_anew(context, instance)
             try:
                 yield
             finally:
                 self.instance_claimed_mdevs.pop(instance.uuid, None)
+
+    def _asks_for_vgpus(self, instance: typing.Any) -> bool:
+        """Whether a server may hold vGPUs, by its flavor alone.
+
+        Placement knows for certain, but other servers must start without it.
+        """
+        return asks_for(
+            instance.flavor.extra_specs,
+            self._get_supported_mdev_resource_classes(),
+        )
 
     def _choose_anew(self, context: typing.Any, instance: typing.Any) -> None:
         """Choose vGPUs for a server that has none of those it holds.
@@ -235,11 +247,20 @@ class Recovery(allocation.Allocation):
     def _get_allocations(
         self, context: typing.Any, instance: typing.Any
     ) -> dict[str, typing.Any]:
-        """What a server holds of vGPUs of this host, by provider."""
+        """What a server holds of vGPUs of this host, by provider.
+
+        :raises ComputeResourcesUnavailable: if Placement does not tell: the
+            server must not start without its vGPUs.
+        """
         self._ensure_provider_tree(context)
         held = self.virtapi.reportclient.get_allocations_for_consumer(
             context, instance.uuid
         )
+        if not held:  # which is also how Nova says that Placement is down
+            raise unavailable(
+                f'Placement does not tell what server {instance.uuid} holds. '
+                'Start the server again when Placement answers.'
+            )
         return {
             provider: given
             for provider, given in self._vgpu_allocations(held).items()
@@ -262,6 +283,17 @@ class Recovery(allocation.Allocation):
         data = self.provider_tree.data(provider)
         node = self.provider_tree.data(data.parent_uuid).name
         return str(data.name).removeprefix(f'{node}_')
+
+
+def asks_for(extra_specs: Mapping[str, str], classes: Container[str]) -> bool:
+    """Whether a flavor asks for resources of some classes, in any group."""
+    return any(
+        name.startswith('resources')
+        and resource_class in classes
+        and amount.strip() != '0'
+        for key, amount in extra_specs.items()
+        for name, _, resource_class in [key.partition(':')]
+    )
 
 
 def _list_cyborgs(accel_info: typing.Any) -> set[str]:

@@ -24,7 +24,7 @@ from nova import objects
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.virt.libvirt import guest
 
-from nova_vgpu.compute import holding
+from nova_vgpu.compute import locking
 from nova_vgpu.host import guests as host_guests
 from nova_vgpu.tests.functional.compute import simulated_guests
 from nova_vgpu.tests.functional.compute import simulated_mdevs
@@ -230,7 +230,7 @@ class RaceTest(BothKindsTestBase):
 
         It goes on, at the latest, when another one waits for its lock.
         """
-        lock = holding.allocation_lock
+        lock = locking.hold_allocation
 
         def slowed(read: typing.Any) -> typing.Any:
             def slow_read(*args: typing.Any) -> typing.Any:
@@ -244,15 +244,15 @@ class RaceTest(BothKindsTestBase):
                 host_guests, read.__name__, slow_read
             )
 
-        def noted_lock() -> typing.Any:
+        def noted_lock(*seconds: float) -> typing.Any:
             if held.there.is_set() and not held.is_current:
                 held.go_on.set()
-            return lock()
+            return lock(*seconds)
 
         with (
             slowed(host_guests.read_guests),
             slowed(host_guests.find_mdevs),
-            fixtures.MockPatchObject(holding, 'allocation_lock', noted_lock),
+            fixtures.MockPatchObject(locking, 'hold_allocation', noted_lock),
         ):
             yield
             held.end()

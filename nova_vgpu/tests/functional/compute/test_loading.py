@@ -46,6 +46,7 @@ SIGNATURES = {
     '_get_supported_vgpu_types': '',
     '_update_provider_tree_for_vgpu': 'provider_tree, nodename, allocations',
     '_count_vgpus_per_pgpu': 'mdev_uuids',
+    '_get_supported_mdev_resource_classes': '',
     '_allocate_mdevs': 'allocations',
     '_get_existing_mdevs_not_assigned': 'parent, requested_types',
     '_create_new_mediated_device': 'parent, uuid',
@@ -81,7 +82,7 @@ BEGINNINGS = {
     'finish_revert_migration': 'context, instance',
     'rescue': 'context, instance',
     'resume': 'context, instance',
-    'rollback_live_migration_at_destination': '',
+    'rollback_live_migration_at_destination': 'context, instance',
 }
 
 
