@@ -30,6 +30,13 @@ _ADDRESS_PARTS = ('domain', 'bus', 'slot', 'function')
 _NUMBER = re.compile(r'(0x[0-9a-f]{1,8}|[0-9]{1,9})', re.ASCII | re.IGNORECASE)
 
 
+_VPD = re.compile(
+    r"""<capability type=['"]vpd['"]>.*?</capability>""", re.DOTALL
+)
+_CLASS = re.compile(r'<class>0x([0-9a-f]{6})</class>', re.IGNORECASE)
+_VENDOR = re.compile(r"""<vendor id=['"]0x([0-9a-f]{4})['"]""", re.IGNORECASE)
+
+
 class Malformed(Exception):
     """XML that does not say what it must."""
 
@@ -56,16 +63,46 @@ def parse_device(name: str, xml: str) -> Function | values.VGPU:
     :raises Malformed: if it is neither, or cannot be told.
     """
     try:
-        # From libvirt, which is trusted; expat bounds expansion.
-        root = ElementTree.fromstring(xml)  # noqa: S314
-    except (ElementTree.ParseError, ValueError) as error:
-        raise Malformed(str(error)) from error
+        root = _parse_xml(xml)
+    except Malformed:
+        other = _parse_other_function(name, xml)
+        if other is None:
+            raise
+        return other
     capability = root.find('capability')
     if capability is None:
         raise Malformed('no <capability>')
     if capability.get('type') == 'mdev':
         return _parse_vgpu(name, root, capability)
     return _parse_function(name, root, capability)
+
+
+def _parse_xml(xml: str) -> ElementTree.Element:
+    """The XML, if need be without what libvirt may have put into it unescaped.
+
+    Up to libvirt 9.0 that is a device's VPD, which holds any characters.
+    """
+    try:
+        # From libvirt, which is trusted; expat bounds expansion.
+        return ElementTree.fromstring(xml)  # noqa: S314
+    except (ElementTree.ParseError, ValueError) as error:
+        found = str(error)
+    try:
+        return ElementTree.fromstring(_VPD.sub('', xml))  # noqa: S314
+    except (ElementTree.ParseError, ValueError) as error:
+        raise Malformed(found) from error
+
+
+def _parse_other_function(name: str, xml: str) -> Function | None:
+    """A function that is not a GPU, of which no more has to be known."""
+    address = values.PciAddress.parse_node_device_name(name)
+    pci_class, vendor = _CLASS.search(xml), _VENDOR.search(xml)
+    if address is None or pci_class is None or vendor is None:
+        return None
+    found = int(vendor[1], 16), int(pci_class[1], 16)
+    if vendors.is_gpu(*found):
+        return None
+    return Function(name, address, found[0], pci_class=found[1])
 
 
 def parse_address(element: ElementTree.Element) -> values.PciAddress:
