@@ -74,6 +74,7 @@ def hold_creation(seconds: float = WAIT_SECONDS) -> Iterator[None]:
     """
     end = time.monotonic() + seconds
     directory = get_directory()
+    locks.ensure_directory(directory)
     # First, because a file lock is the whole process's.
     with _hold_in_process(locks.CREATION, seconds):
         left = max(0.0, end - time.monotonic())
@@ -93,6 +94,7 @@ def hold_claims() -> Iterator[None]:
         yield
         return
     directory = get_directory()
+    locks.ensure_directory(directory)
     with locks.hold_claims(directory, WAIT_SECONDS, alone=False):
         yield
 

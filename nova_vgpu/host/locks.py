@@ -26,8 +26,9 @@
     A server holds it with others while it has chosen a vGPU that no guest
     shows yet; who takes vGPUs away holds it alone.
 
-The latter two are where nova-compute has its locks. Files there belong to its
-user, whoever made them.
+The latter two are where nova-compute has its locks. Whoever may make files
+there may open them, whoever made them: commands run as root, nova-compute does
+not.
 """
 
 from collections.abc import Callable
@@ -35,6 +36,7 @@ from collections.abc import Iterator
 import contextlib
 import fcntl
 import os
+import stat
 import time
 import uuid
 
@@ -101,13 +103,27 @@ def hold_claims(directory: str, seconds: float, alone: bool) -> Iterator[None]:
         yield
 
 
-def _make(directory: str) -> None:
+def ensure_directory(directory: str) -> None:
+    """Make the directory of nova-compute's locks, as Nova itself would.
+
+    Only for nova-compute: it has to belong to its user.
+
+    :raises StateUnusable: if it cannot be made.
+    """
+    _make(
+        directory,
+        "Let nova-compute's user write there, or set "
+        '[oslo_concurrency]lock_path to another directory.',
+    )
+
+
+def _make(directory: str, cure: str | None = None) -> None:
     try:
         os.makedirs(directory, mode=0o755, exist_ok=True)
     except OSError as error:
         raise exception.StateUnusable(
             f'{directory} cannot be made: {(error.strerror or "").lower()}. '
-            f'{state.find_cure(directory, error)}'
+            f'{cure or state.find_cure(directory, error)}'
         ) from error
 
 
@@ -139,13 +155,10 @@ def _open(path: str) -> Iterator[int]:
     try:
         descriptor = _open_or_create(path)
     except OSError as error:
-        if isinstance(error, PermissionError):
-            cure = 'Run it as root.'
-        else:
-            cure = state.find_cure(os.path.dirname(path), error)
         raise exception.StateUnusable(
-            f'The lock {path} cannot be had: '
-            f'{(error.strerror or str(error)).lower()}. {cure}'
+            f'The lock {path} cannot be opened: '
+            f'{(error.strerror or str(error)).lower()}. '
+            f'{_find_cure(path, error)}'
         ) from error
     try:
         yield descriptor
@@ -153,14 +166,31 @@ def _open(path: str) -> Iterator[int]:
         os.close(descriptor)
 
 
+def _find_cure(path: str, error: OSError) -> str:
+    if isinstance(error, PermissionError):
+        return (
+            'If nova-compute says so, let the file belong to its user '
+            '(chown); run commands as root.'
+        )
+    if isinstance(error, FileNotFoundError):
+        return (
+            'Is [oslo_concurrency]lock_path right? nova-compute makes the '
+            'directory when it starts.'
+        )
+    return state.find_cure(os.path.dirname(path), error)
+
+
 def _open_or_create(path: str) -> int:
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        return os.open(path, flags)
+        descriptor = os.open(path, flags)
     except FileNotFoundError:
         with contextlib.suppress(FileExistsError):
             _create(path)
-        return os.open(path, flags)
+        descriptor = os.open(path, flags)
+    if os.geteuid() == 0:
+        _repair(path, descriptor)
+    return descriptor
 
 
 def _create(path: str) -> None:
@@ -168,15 +198,36 @@ def _create(path: str) -> None:
 
     Under a name of its own first: others may do the same at this moment.
     """
-    owner = os.stat(os.path.dirname(path))
     new = f'{path}.{uuid.uuid4().hex}'
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     descriptor = os.open(new, flags, 0o644)
     try:
-        os.fchmod(descriptor, 0o644)
-        if os.geteuid() == 0:
-            os.fchown(descriptor, owner.st_uid, owner.st_gid)
+        _share(path, descriptor)
         os.link(new, path)
     finally:
         os.close(descriptor)
         os.unlink(new)
+
+
+def _share(path: str, descriptor: int) -> None:
+    """Let everybody open a file who may make one in its directory."""
+    directory = os.stat(os.path.dirname(path))
+    os.fchmod(descriptor, 0o644 | stat.S_IMODE(directory.st_mode) & 0o022)
+    if os.geteuid() == 0:
+        os.fchown(descriptor, directory.st_uid, directory.st_gid)
+
+
+def _repair(path: str, descriptor: int) -> None:
+    """Share a file that root left to itself, as older releases did.
+
+    Nothing but an empty file of root's that has no other name: whoever owns
+    the directory could have put a link to another file there.
+    """
+    found = os.fstat(descriptor)
+    if (
+        stat.S_ISREG(found.st_mode)
+        and found.st_uid == 0
+        and found.st_nlink == 1
+        and found.st_size == 0
+    ):
+        _share(path, descriptor)

@@ -87,6 +87,9 @@ class PlainServersTest(test_vendor_vfio.VendorVFIOTestBase):
         self.useFixture(
             fixtures.MockPatchObject(locking, 'START_SECONDS', 0.1)
         )
+        # Nova makes the directory of its locks when it needs it.
+        root = self.useFixture(fixtures.TempDir()).path
+        self.flags(lock_path=f'{root}/not/there', group='oslo_concurrency')
         self.declare('T4-8Q', 'L40S-24Q')
         self.list_addresses('L40S-24Q', '41:00.0')
         self.start_host('host1', test_servers.t4(), test_vendor_vfio.l40s())

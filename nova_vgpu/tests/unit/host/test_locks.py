@@ -118,6 +118,51 @@ class TestFiles(LockTestCase):
         self.assertEqual(0o644, stat.S_IMODE(found.st_mode))
         self.assertEqual([locks.CLAIMS], os.listdir(self.path))
 
+    def test_who_may_make_them_may_open_them(self) -> None:
+        """root made them first; nova-compute is in the group, or another."""
+        for mode, expected in ((0o2775, 0o664), (0o1777, 0o666)):
+            os.chmod(self.path, mode)
+            for left in (False, True):
+                path = self.path / locks.CREATION
+                if left:  # by an older release
+                    path.touch()
+                    path.chmod(0o644)
+                with locks.hold_creation(str(self.path), 1):
+                    found = stat.S_IMODE(path.stat().st_mode)
+                # Only root repairs what others made.
+                if not left or os.geteuid() == 0:
+                    self.assertEqual(expected, found, f'{mode:o}, {left}')
+                path.unlink()
+
+    def test_what_is_not_a_lock_is_not_given_away(self) -> None:
+        """The owner of the directory put it there."""
+        os.chmod(self.path, 0o777)  # noqa: S103 - as wide as it can be
+        for content, is_linked in (('theirs', False), ('', True)):
+            other = self.path.parent / 'other'
+            other.write_text(content)
+            other.chmod(0o600)
+            path = self.path / locks.CREATION
+            if is_linked:
+                os.link(other, path)
+            else:
+                other.rename(path)
+            with locks.hold_creation(str(self.path), 1):
+                found = stat.S_IMODE(path.stat().st_mode)
+            self.assertEqual(0o600, found, content)
+            path.unlink()
+
+    def test_nova_compute_makes_its_directory(self) -> None:
+        directory = self.path / 'tmp' / 'locks'
+        locks.ensure_directory(str(directory))
+        with locks.hold_creation(str(directory), 1):
+            pass
+        error = self.assertRaises(
+            exception.StateUnusable,
+            locks.ensure_directory,
+            str(directory / locks.CREATION / 'below'),
+        )
+        self.assertIn('[oslo_concurrency]lock_path', str(error))
+
     def test_not_through_a_link(self) -> None:
         elsewhere = self.path.parent / 'elsewhere'
         for target in ('absent', 'present'):
