@@ -19,6 +19,7 @@ another driver, and the vGPU is gone. What their aliases are for is said in
 :mod:`nova_vgpu.host.guests`.
 """
 
+from collections.abc import Iterable
 from collections.abc import Iterator
 import typing
 
@@ -49,6 +50,29 @@ class FunctionHostdev(
 
     def format_dom(self) -> typing.Any:
         return _with_alias(super().format_dom(), self.alias)
+
+
+class Connection:
+    """libvirt's guests, as Nova's own code asks for them.
+
+    With eventlet, Nova has one thread, and libvirt is asked in others: a slow
+    answer would stop the whole service. Nova wraps what its connection
+    returns, but not what is in a list.
+    """
+
+    def __init__(self, host: typing.Any) -> None:
+        self._host = host  # nova.virt.libvirt.host.Host
+
+    def listAllDomains(self, _flags: int = 0) -> Iterable[guests.Domain]:
+        """All of them, running or not, whatever the flags are."""
+        found: Iterable[guests.Domain] = self._host.list_instance_domains(
+            only_running=False
+        )
+        return found
+
+    def lookupByUUIDString(self, uuid: str) -> guests.Domain:
+        connection: guests.Connection = self._host.get_connection()
+        return connection.lookupByUUIDString(uuid)
 
 
 def make_mdev(uuid: str, alias: str) -> MdevHostdev:

@@ -37,6 +37,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import believed
 from nova_vgpu.compute import claims
+from nova_vgpu.compute import guests as compute_guests
 from nova_vgpu.compute import locking
 from nova_vgpu.compute import log
 from nova_vgpu.compute import planning
@@ -72,6 +73,10 @@ class Holding(planning.Planning):
         self._believed = believed.Believed()
         super().__init__(*args, **kwargs)
 
+    @property
+    def _guests(self) -> guests.Connection:
+        return compute_guests.Connection(self._host)
+
     # -- whose they are -----------------------------------------------------
 
     def _get_all_assigned_mediated_devices(
@@ -83,9 +88,7 @@ class Holding(planning.Planning):
         migrating to this host. A guest that is here has what it has.
         """
         if instance is not None:
-            guest = guests.read_guest(
-                self._host.get_connection(), instance.uuid
-            )
+            guest = guests.read_guest(self._guests, instance.uuid)
             own = [vgpu.name for vgpu in guest.vgpus] if guest else []
             noted = dict(self._list_notes()).get(instance.uuid, [])
             return dict.fromkeys(own or noted, instance.uuid)
@@ -94,7 +97,7 @@ class Holding(planning.Planning):
             for owner, names in self._list_notes()
             for name in names
         }
-        for guest in guests.read_guests(self._host.get_connection()):
+        for guest in guests.read_guests(self._guests):
             for vgpu in guest.vgpus:
                 assigned[vgpu.name] = guest.uuid
         return assigned
@@ -111,7 +114,7 @@ class Holding(planning.Planning):
         when it is noted or its guest is defined.
         """
         taken = self._list_chosen()
-        found = guests.read_guests(self._host.get_connection())
+        found = guests.read_guests(self._guests)
         of_guests = {
             name
             for guest in found
@@ -148,7 +151,7 @@ class Holding(planning.Planning):
         there = upkeep.list_idle(assigned, chosen | self._list_believed())
         if not there:
             return ()
-        held = guests.find_mdevs(self._host.get_connection(), there)
+        held = guests.find_mdevs(self._guests, there)
         self._believed.add(held)
         return tuple(name for name in there if name not in held)
 

@@ -167,9 +167,7 @@ class Recovery(allocation.Allocation):
                 yield noted.name, name, noted.type_name
 
     def _read_vgpus(self, instance: typing.Any) -> list[values.GuestVGPU]:
-        guest = host_guests.read_guest(
-            self._host.get_connection(), instance.uuid
-        )
+        guest = host_guests.read_guest(self._guests, instance.uuid)
         return list(guest.vgpus) if guest else []
 
     def _list_lost_mdevs(self, uuids: Set[str]) -> Set[str]:

@@ -13,10 +13,14 @@
 
 """vGPUs in guests' configurations, as real libvirt keeps them."""
 
+import threading
 import typing
 
+import fixtures
 import libvirt
+from nova import utils as nova_utils
 from nova.virt.libvirt import config as guest_config
+from nova.virt.libvirt import host
 import testtools
 
 from nova_vgpu import values
@@ -90,4 +94,29 @@ class GuestsTest(testtools.TestCase):
         self.assertEqual({MDEV, 'pci_0001_c8_00_4'}, set(found.vgpus))
         self.assertEqual(
             {'0001:c8:00.4', '0000:81:00.0'}, set(map(str, found.functions))
+        )
+
+
+class ThreadsTest(testtools.TestCase):
+    def test_with_eventlet_a_slow_libvirt_does_not_stop_the_service(
+        self,
+    ) -> None:
+        """Then Nova has it asked in other threads than its only one."""
+        connection = guests.Connection(host.Host('test:///default'))
+        asked_in: set[int] = set()
+        describe = libvirt.virDomain.XMLDesc
+
+        def note(domain: typing.Any, flags: int = 0) -> str:
+            asked_in.add(threading.get_native_id())
+            return str(describe(domain, flags))
+
+        with fixtures.MockPatchObject(libvirt.virDomain, 'XMLDesc', note):
+            (guest,) = host_guests.read_guests(connection)
+            host_guests.find_mdevs(connection, [MDEV])
+            self.assertEqual(
+                guest, host_guests.read_guest(connection, guest.uuid)
+            )
+        self.assertEqual(
+            nova_utils.concurrency_mode_threading(),
+            threading.get_native_id() in asked_in,
         )
