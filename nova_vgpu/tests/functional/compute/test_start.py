@@ -74,7 +74,7 @@ class PrivilegedHelperTest(test_vendor_vfio.VendorVFIOTestBase):
         self._delete_server(self.boot())
         self.boot(flavor_id=self.functions, expected_state='ERROR')
         self.assertIn(
-            'does not become a vGPU of nvidia-1155 (NVIDIA L40S-24Q): ' + said,
+            f'becomes a vGPU of nvidia-1155 (NVIDIA L40S-24Q): {said}',
             self.stdlog.logger.output,
         )
 
