@@ -145,6 +145,8 @@ class Allocation(holding.Holding):
                 if _is_of_host(error):
                     break
                 self._bad_functions[function] = None
+                if isinstance(error, TimeoutError):
+                    break  # the kernel hangs; one wait per server is enough
             else:
                 self._bad_functions.pop(function, None)
                 self._failures.forget(what)

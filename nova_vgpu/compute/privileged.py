@@ -24,9 +24,13 @@ from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vendor_vfio
 
+#: Setting a type takes a moment. If the kernel does not come back, all that is
+#: privileged in Nova would soon be waiting for it: the helper has few threads.
+_SECONDS = 30.0
+
 
 @nova.privsep.sys_admin_pctxt.entrypoint  # type: ignore[untyped-decorator]
 def write_type(address: str, number: int) -> None:
     """Set the type of a virtual function, or take it back with 0."""
     tree = files.Files(sysfs.DEFAULT_ROOT)
-    vendor_vfio.write_type(tree, address, number)
+    vendor_vfio.write_type_in_time(tree, address, number, _SECONDS)

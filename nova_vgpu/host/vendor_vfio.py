@@ -22,12 +22,14 @@ is wanted is decided elsewhere; here it is done, and seen to have happened.
 """
 
 import errno
+import threading
 
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import functions
 
 _PREFIX = 'nvidia-'
+_STUCK = "The vendor's driver is stuck: see the kernel log."
 _MOST = 999_999_999  # as many digits as the reader takes
 
 
@@ -59,3 +61,40 @@ def write_type(tree: files.Files, address: str, number: int) -> None:
             f'the driver accepted {number} but shows {found}',
             tree.path(*where),
         )
+
+
+def write_type_in_time(
+    tree: files.Files, address: str, number: int, seconds: float
+) -> None:
+    """Do the same, but do not wait without end for the kernel.
+
+    A write that does not come back cannot be ended, not even with its process.
+    It keeps a thread of its own and nothing else. Until it comes back, the
+    function is not written to again.
+
+    :raises OSError: also ``ETIMEDOUT``, and ``EBUSY`` the next time.
+    """
+    name = f'nova-vgpu: type of {values.PciAddress.parse(address)}'
+    if any(thread.name == name for thread in threading.enumerate()):
+        raise OSError(
+            errno.EBUSY,
+            f'an earlier write to {address} has not come back. {_STUCK}',
+        )
+    failures: list[ValueError | OSError | files.Unreadable] = []
+
+    def write() -> None:
+        try:
+            write_type(tree, address, number)
+        except (ValueError, OSError, files.Unreadable) as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=write, name=name, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        raise OSError(
+            errno.ETIMEDOUT,
+            f'timed out after {seconds:g} s. {_STUCK}',
+        )
+    for error in failures:
+        raise error

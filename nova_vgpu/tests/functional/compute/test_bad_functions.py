@@ -50,7 +50,21 @@ class BadFunctionTest(test_vendor_vfio.VendorVFIOTestBase):
             server = self.boot()
         self.assertEqual(['0000:41:00.5'], tried)
         # When no other one is left, and it works by then.
-        self.assertEqual('pci_0000_41_00_4', self.only_vgpu_of(self.boot()))
+        other = self.boot()
+        self.assertEqual('pci_0000_41_00_4', self.only_vgpu_of(other))
+
+        # When the kernel hangs, a server does not wait for every function.
+        for one in (server, other):
+            self._delete_server(one)
+        del tried[:]
+
+        def time_out(address: str, number: int) -> None:
+            tried.append(address)
+            raise OSError(errno.ETIMEDOUT, 'timed out after 30 s', address)
+
+        with fixtures.MockPatchObject(gpus, 'set_type', time_out):
+            self.boot(expected_state='ERROR')
+        self.assertEqual(1, len(tried))
 
 
 class BadParentTest(test_servers.OurTestBase):

@@ -13,12 +13,14 @@
 """How nova-compute comes to this driver."""
 
 from collections.abc import Iterator
+import errno
 import inspect
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
+import threading
 import typing
 import zipfile
 
@@ -130,6 +132,24 @@ class LoadingTest(testtools.TestCase):
         context = nova.privsep.sys_admin_pctxt
         self.assertTrue(context.is_entrypoint(privileged.write_type))
         self.assertFalse(context.is_entrypoint(vendor_vfio.write_type))
+
+    def test_a_write_that_hangs_does_not_keep_novas_helper(self) -> None:
+        """It has few threads, and all that is privileged goes to them."""
+        context = nova.privsep.sys_admin_pctxt
+        self.addCleanup(context.set_client_mode, context.client_mode)
+        context.set_client_mode(False)  # here, as in the helper
+        stuck = threading.Event()
+        self.addCleanup(stuck.set)
+        with (
+            fixtures.MockPatchObject(privileged, '_SECONDS', 0.01),
+            fixtures.MockPatchObject(
+                vendor_vfio, 'write_type', lambda *_args: stuck.wait(60)
+            ),
+        ):
+            error = self.assertRaises(
+                OSError, privileged.write_type, '0000:41:00.4', 1155
+            )
+        self.assertEqual(errno.ETIMEDOUT, error.errno)
 
 
 #: Nova's own way to load the driver of its configuration.

@@ -103,3 +103,50 @@ class TestWriteType(testtools.TestCase):
         self.assertTrue(opened.wait(60))
         error = self.assertRaises(OSError, self.write, VF, 1155)
         self.assertEqual(errno.EIO, error.errno)
+
+
+class StuckFiles(files.Files):
+    """A kernel in which a write to one function hangs."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        self.stuck = threading.Event()
+        self.tried = 0
+
+    def write(self, text: str, *parts: str) -> None:
+        if VF in parts:
+            self.tried += 1
+            self.stuck.wait(60)
+        super().write(text, *parts)
+
+
+class TestWriteTypeInTime(TestWriteType):
+    """It does all that the other does."""
+
+    def write(self, address: str, number: int) -> None:
+        root = files.Files(str(self.root))
+        vendor_vfio.write_type_in_time(root, address, number, 60)
+
+    def test_a_write_that_hangs_costs_one_function_only(self) -> None:
+        stuck = StuckFiles(str(self.root))
+        self.addCleanup(stuck.stuck.set)
+        for expected in (errno.ETIMEDOUT, errno.EBUSY, errno.EBUSY):
+            error = self.assertRaises(
+                OSError,
+                vendor_vfio.write_type_in_time,
+                stuck,
+                VF,
+                1155,
+                0.01,
+            )
+            self.assertEqual(expected, error.errno)
+            self.assertIn('kernel log', str(error))
+        self.assertEqual(1, stuck.tried)
+        vendor_vfio.write_type_in_time(stuck, '0000:41:00.5', 1155, 60)
+        stuck.stuck.set()
+        for thread in threading.enumerate():
+            if VF in thread.name:
+                thread.join()
+        self.assertEqual('1155\n', self.file.read_text())
+        self.write(VF, 0)
+        self.assertEqual('0\n', self.file.read_text())
