@@ -212,6 +212,20 @@ def find_lock_directory(
     return path if path and files.is_directory(path) else default
 
 
+def list_unshared(
+    config_files: Sequence[str], config_dirs: Sequence[str], own: str
+) -> tuple[int, ...]:
+    """The processes of nova-compute that have other locks than ``own``.
+
+    :raises ConfigFileError: if a file cannot be read at all.
+    """
+    from nova_vgpu.conf import sources
+    from nova_vgpu.host import locks
+
+    path = sources.load_lock_path(config_files, config_dirs)
+    return locks.list_unshared(files.Files('/proc'), path, own)
+
+
 def connect_to_placement(
     config_files: Sequence[str],
     config_dirs: Sequence[str],

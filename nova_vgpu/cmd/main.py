@@ -183,6 +183,9 @@ class NovaVGPU(app.App):
 
         options = self.options
         source = application.HostSource(options.libvirt, options.sysfs_root)
+        locks = application.find_lock_directory(
+            options.config_file, options.config_dir, options.state_dir
+        )
         return surroundings.Surroundings(
             tree=files.Files(options.sysfs_root or sysfs.DEFAULT_ROOT),
             connect=functools.partial(
@@ -191,8 +194,12 @@ class NovaVGPU(app.App):
                 may_change,
             ),
             state=state.StateDirectory(options.state_dir),
-            locks=application.find_lock_directory(
-                options.config_file, options.config_dir, options.state_dir
+            locks=locks,
+            list_unshared=functools.partial(
+                application.list_unshared,
+                options.config_file,
+                options.config_dir,
+                locks,
             ),
             timeout=timeout,
             sriov_manage=sriov_manage,

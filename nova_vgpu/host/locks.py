@@ -41,6 +41,7 @@ import time
 import uuid
 
 from nova_vgpu import exception
+from nova_vgpu.host import files
 from nova_vgpu.host import state
 
 CREATION = 'nova-vgpu-creation'
@@ -48,6 +49,8 @@ CLAIMS = 'nova-vgpu-claims'
 
 _APPLY = 'lock'
 _POLL = 0.02
+#: The kernel keeps 15 characters of the name of a program.
+_COMPUTE = ('nova-compute', 'nova-vgpu-compu')
 
 Lock = Callable[[int, int], None]
 
@@ -125,6 +128,49 @@ def _make(directory: str, cure: str | None = None) -> None:
             f'{directory} cannot be made: {(error.strerror or "").lower()}. '
             f'{cure or state.find_cure(directory, error)}'
         ) from error
+
+
+def list_unshared(
+    proc: files.Files, path: str | None, own: str
+) -> tuple[int, ...]:
+    """The processes of nova-compute that have their locks elsewhere.
+
+    One in a container has a directory of its own, unless it is mounted there.
+
+    :param path: where nova-compute has its locks, in its own eyes.
+    :param own: where locks are taken here.
+    """
+    found = []
+    try:
+        names = proc.list()
+    except files.Unreadable:
+        return ()
+    for name in names:
+        try:
+            is_compute = name.isdecimal() and (
+                proc.read(name, 'comm') in _COMPUTE
+            )
+        except files.Unreadable:
+            continue  # it ended meanwhile, or is hidden from this user
+        if is_compute and not _is_same(proc.path(name, 'root'), path, own):
+            found.append(int(name))
+    return tuple(found)
+
+
+def _is_same(root: str, path: str | None, own: str) -> bool:
+    """Whether a directory below another root is ours, as far as one can see.
+
+    A file system shows the same directory with the same number, wherever it is
+    mounted.
+    """
+    try:
+        here = os.stat(own)
+        there = os.stat(f'{root}/{path}') if path else None
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return there is not None and os.path.samestat(here, there)
 
 
 def _wait(

@@ -240,6 +240,15 @@ def _alone(
         ) as lock,
         around.connect() as connection,
     ):
+        for process in around.list_unshared():
+            reporter.warn(
+                f'nova-compute (process {process}) does not share the locks '
+                f'in {around.locks}: a vGPU that it has just chosen for a '
+                'server may be removed. Let both have one directory at '
+                '[oslo_concurrency]lock_path: set it in the nova.conf that '
+                'this command reads, and mount it into the container of '
+                'nova-compute.'
+            )
         yield (
             connection,
             execution.Executor(around, connection, lock, reporter.warn),

@@ -45,6 +45,10 @@ def _new_uuid() -> str:
     return str(uuid.uuid4())
 
 
+def _none() -> tuple[int, ...]:
+    return ()
+
+
 def _as_it_is(host: values.Host) -> values.Host:
     return host
 
@@ -54,8 +58,9 @@ class Surroundings:
     """The edges, each of which can be simulated.
 
     ``connect`` gives a connection to libvirt that may change things,
-    ``locks`` is where nova-compute has its locks, ``complete`` adds the names
-    of types that the host does not tell itself.
+    ``locks`` is where nova-compute has its locks, ``list_unshared`` lists its
+    processes that have them elsewhere, ``complete`` adds the names of types
+    that the host does not tell itself.
     """
 
     tree: files.Files
@@ -70,6 +75,7 @@ class Surroundings:
     now: Callable[[], float] = time.monotonic
     new_uuid: Callable[[], str] = _new_uuid
     complete: Callable[[values.Host], values.Host] = _as_it_is
+    list_unshared: Callable[[], tuple[int, ...]] = _none
     read_modes: Callable[[Iterable[values.PciAddress]], values.ModesRead] = (
         nvml.read_modes
     )

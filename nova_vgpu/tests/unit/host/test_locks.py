@@ -22,6 +22,7 @@ import fixtures
 import testtools
 
 from nova_vgpu import exception
+from nova_vgpu.host import files
 from nova_vgpu.host import locks
 
 
@@ -217,3 +218,42 @@ class TestFiles(LockTestCase):
         )
         self.assertIn(str(self.path), str(error))
         self.assertIn('--state-dir', str(error))
+
+
+class TestSharing(LockTestCase):
+    """nova-compute may be in a container, and its locks with it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.proc = self.path.parent / 'proc'
+        self.container = self.path.parent / 'container'
+        (self.container / 'var/locks').mkdir(parents=True)
+
+    def run_process(self, pid: int, name: str, root: pathlib.Path) -> None:
+        process = self.proc / str(pid)
+        process.mkdir(parents=True)
+        (process / 'comm').write_text(f'{name}\n')
+        (process / 'root').symlink_to(root)
+
+    def list_unshared(self, path: str | None = '/var/locks') -> list[int]:
+        found = locks.list_unshared(
+            files.Files(str(self.proc)), path, str(self.path)
+        )
+        return sorted(found)
+
+    def test_other_directories_are_found(self) -> None:
+        self.assertEqual([], self.list_unshared())  # without /proc
+        self.run_process(1, 'systemd', pathlib.Path('/'))
+        self.run_process(20, 'nova-compute', self.container)
+        self.run_process(21, 'nova-vgpu-compu', self.container)
+        (self.proc / '22').mkdir()  # it ends
+        (self.proc / 'sys').mkdir()
+        self.assertEqual([20, 21], self.list_unshared())
+        self.assertEqual([20, 21], self.list_unshared('/not/there'))
+        self.assertEqual([20, 21], self.list_unshared(None))
+
+    def test_the_same_directory_is_recognised(self) -> None:
+        self.run_process(20, 'nova-compute', pathlib.Path('/'))
+        self.run_process(21, 'nova-compute', self.path.parent)
+        self.assertEqual([21], self.list_unshared(str(self.path)))
+        self.assertEqual([20], self.list_unshared('/locks'))

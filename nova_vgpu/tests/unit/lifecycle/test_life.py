@@ -455,6 +455,14 @@ class TestMisfortune(testtools.TestCase):
         self.assertEqual(live.T4, failure.step.gpu)
         self.assertEqual(5, self.host.describe()[f'{live.L40S} VFs'])
 
+    def test_locks_that_are_not_shared_are_told(self) -> None:
+        around = self.host.make_surroundings(list_unshared=lambda: (4711,))
+        reporter = live.Recorder()
+        runs.apply(around, runs.Wish(live.declare(live.ALL_THREE)), reporter)
+        (told,) = (text for text in reporter.warnings if 'locks' in text)
+        for word in ('process 4711', around.locks, 'lock_path'):
+            self.assertIn(word, told)
+
     def test_files_full_of_zeros_do_not_stop_it(self) -> None:
         """As a power cut leaves them."""
         self.machine.kernel.reboot()
