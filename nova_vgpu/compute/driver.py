@@ -155,10 +155,12 @@ class LibvirtVGPUDriver(migration.Migration):
             self._reshape(provider_tree, nodename, plan, allocations)
             held = tree.list_held(provider_tree, nodename)
         devices = {gpu.name for gpu in plan.gpus}
+        awaited = providers.list_awaited(plan, self._declaration.types)
         for leftover in tree.list_leftovers(
             held, nodename, names, self.mdev_classes, devices
         ):
-            tree.fence(provider_tree, leftover, stock)
+            device = leftover.name.removeprefix(f'{nodename}_')
+            tree.fence(provider_tree, leftover, stock, device in awaited)
         self._has_published = True
 
     def _list_wanted(self, plan: values.Plan, node: str) -> list[_Wanted]:

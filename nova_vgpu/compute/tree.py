@@ -168,24 +168,35 @@ def list_leftovers(
             yield provider
 
 
-def fence(tree: Tree, provider: typing.Any, stock: Stock) -> None:
+def fence(
+    tree: Tree, provider: typing.Any, stock: Stock, awaited: bool
+) -> None:
     """Take a provider out of service.
 
     It goes; or, while servers hold some of it, nothing more of it can be had.
+
+    :param awaited: the GPU is to serve and cannot (yet). Its provider stays,
+        with what others set on it.
     """
-    used = stock.read_used(provider.uuid)
-    if not used:
+    is_used = bool(stock.read_used(provider.uuid))
+    if not is_used and not awaited:
         LOG.info('Removing provider %s: no GPU serves it.', provider.name)
         tree.remove(provider.name)
         return
     own = stock.without_additional(provider.inventory)
-    fenced = _to_nova(
-        inventories.retire_inventories(_make_value(provider, own, used))
-    )
-    if fenced != own:
+    fenced = {
+        name: {**of_class, 'reserved': of_class['total']}
+        for name, of_class in own.items()
+    }
+    if fenced != own and is_used:
         LOG.warning(
             'Provider %s has allocations, but no GPU serves it any more: '
             'all of it is reserved until they are gone.',
+            provider.name,
+        )
+    elif fenced != own:
+        LOG.warning(
+            'Provider %s: all of it is reserved until its GPU can serve.',
             provider.name,
         )
     if fenced != provider.inventory:

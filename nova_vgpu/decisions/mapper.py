@@ -84,7 +84,10 @@ def make_plan(
         validation.check_types(declaration, host, assignments, nowhere)
     )
     return values.Plan(
-        tuple(assignments), tuple(left_alone), _in_order(problems)
+        tuple(assignments),
+        tuple(left_alone),
+        _in_order(problems),
+        frozenset(fault.device for fault in host.faults),
     )
 
 

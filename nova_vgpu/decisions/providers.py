@@ -12,6 +12,7 @@
 
 """From the plan to Placement's resource providers."""
 
+from collections.abc import Iterable
 import uuid
 
 from nova_vgpu import values
@@ -63,6 +64,32 @@ def list_names(gpu: values.PhysicalGPU, node: str) -> frozenset[str]:
     """What Nova may call the providers of a GPU: one, or one per function."""
     devices = {gpu.name, *list_functions(gpu)}
     return frozenset(name_of(node, device) for device in devices)
+
+
+def list_awaited(
+    plan: values.Plan, types: Iterable[values.DeclaredType] = ()
+) -> frozenset[str]:
+    """Names of the devices that are to serve, whether they can now or not.
+
+    :param types: listed devices of these are awaited although they are not on
+        the bus.
+    """
+    listed = (
+        _parse(text)
+        for declared in types
+        for text in declared.device_addresses
+    )
+    return plan.unreadable.union(
+        (assigned.gpu.name for assigned in plan.assignments),
+        (address.node_device_name for address in listed if address),
+    )
+
+
+def _parse(text: str) -> values.PciAddress | None:
+    try:
+        return values.PciAddress.parse(text)
+    except values.MalformedAddress:
+        return None
 
 
 def make_provider(

@@ -96,7 +96,7 @@ def _retire_others(
     served = {
         provider.name for provider in providers.list_providers(plan, tree.node)
     }
-    waiting = {assigned.gpu.name for assigned in plan.assignments}
+    waiting = providers.list_awaited(plan)
     waiting |= {fault.device for fault in host.faults}
     gpus = {providers.name_of(tree.node, g.name): g for g in host.gpus}
     for held in tree.providers[1:]:

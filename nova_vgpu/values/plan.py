@@ -77,11 +77,16 @@ class LeftAlone:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole answer to "what does this configuration mean here?"."""
+    """The whole answer to "what does this configuration mean here?".
+
+    ``unreadable`` are the names of devices that could not be read in full; a
+    GPU that is among these may be missing in the rest.
+    """
 
     assignments: tuple[Assignment, ...] = ()
     left_alone: tuple[LeftAlone, ...] = ()
     problems: tuple[problem.Problem, ...] = ()
+    unreadable: frozenset[str] = frozenset()
 
     @property
     def gpus(self) -> tuple[gpu.PhysicalGPU, ...]:

@@ -136,6 +136,20 @@ class ChangesTest(OurTestBase):
         self.simulated['host1'].gpus[:] = [a40()]
         self._run_periodics()
         self.assertEqual(6, self.total(A40))
+        # After a reboot the functions come late once more.
+        uuid = self.provider(A40)
+        self._create_trait('CUSTOM_RACK_7')
+        self._set_provider_traits(
+            uuid, [*self._get_provider_traits(uuid), 'CUSTOM_RACK_7']
+        )
+        self.simulated['host1'].gpus[:] = [a40(vfs=0)]
+        self.restart_host('host1')
+        self.assertEqual({'VGPU': (6, 6)}, self.offers(A40))
+        self.simulated['host1'].gpus[:] = [a40()]
+        self._run_periodics()
+        self.assertEqual({'VGPU': (6, 0)}, self.offers(A40))
+        self.assertEqual(uuid, self.provider(A40))
+        self.assertIn('CUSTOM_RACK_7', self._get_provider_traits(uuid))
 
     def test_a_gpu_that_fell_off_the_bus_takes_nobody_along(self) -> None:
         self.declare('T4-2Q')
@@ -143,7 +157,7 @@ class ChangesTest(OurTestBase):
         self.start_host('host1', t4(), t4('85:00.0'))
         self.simulated['host1'].gpus.pop()
         self._run_periodics(raise_on_error=True)
-        self.assertIsNone(self.provider(OTHER_T4))
+        self.assertEqual({'VGPU': (8, 8)}, self.offers(OTHER_T4))
         self.assertEqual(8, self.total(T4))
         self.assertIn('there is no 85:00.0', self.stdlog.logger.output)
 

@@ -12,6 +12,8 @@
 
 """What Placement would hold."""
 
+import dataclasses
+
 import testtools
 
 from nova_vgpu import values
@@ -104,3 +106,28 @@ class TestProviders(testtools.TestCase):
 
     def test_nothing_set_makes_no_providers(self) -> None:
         self.assertEqual({}, list_providers())
+
+
+class TestAwaited(testtools.TestCase):
+    def test_what_is_declared_is_awaited_though_it_cannot_serve(self) -> None:
+        types = (
+            # Full, off, not on the bus, no address, not a PCI device.
+            values.DeclaredType('T4-2Q', 'x', ('85:00.0',)),
+            values.DeclaredType('A40-8Q', 'x', ('C1:00.0', '99:00.0', 'zz')),
+            values.DeclaredType('mtty-2', 'x', ('mtty_mtty',)),
+        )
+        fault = values.ReadFault('pci_0000_aa_00_0', 'vendor', 'is broken')
+        host = dataclasses.replace(HOST, faults=(fault,))
+        plan = mapper.make_plan(
+            values.Declaration(types, values.UnlistedGPUs.IGNORE), host
+        )
+        here = {
+            'pci_0000_85_00_0',
+            'pci_0000_c1_00_0',
+            'mtty_mtty',
+            'pci_0000_aa_00_0',
+        }
+        self.assertEqual(here, providers.list_awaited(plan))
+        self.assertEqual(
+            here | {'pci_0000_99_00_0'}, providers.list_awaited(plan, types)
+        )
