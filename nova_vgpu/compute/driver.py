@@ -76,6 +76,7 @@ class LibvirtVGPUDriver(migration.Migration):
         with self._trying():
             try:
                 self._start_held_mdevs(seconds)
+                self._attach_detached(seconds)
                 return self._keep_up(seconds=seconds)
             except locking.BusyHere as error:
                 LOG.debug('vGPUs are not reconciled this time: %s', error)

@@ -16,17 +16,14 @@
 from collections.abc import Sequence
 import typing
 
-from nova import exception as nova_exception
-from nova.virt.libvirt import config as guest_config
-from nova.virt.libvirt import driver as libvirt_driver
-
 from nova_vgpu import values
 from nova_vgpu.compute import guests
 from nova_vgpu.compute import recovery
+from nova_vgpu.compute import suspension
 from nova_vgpu.host import guests as host_guests
 
 
-class Operations(recovery.Recovery):
+class Operations(suspension.Suspension):
     """Guests with vGPUs of either kind."""
 
     # -- a guest that gets vGPUs --------------------------------------------
@@ -147,51 +144,7 @@ class Operations(recovery.Recovery):
             self._make_ready(context, instance, set(self._claim_own(instance)))
             super().unrescue(context, instance)
 
-    # -- a guest that leaves its vGPUs for a while, or for good -------------
-
-    def suspend(self, context: typing.Any, instance: typing.Any) -> None:
-        """Extends Nova's: what is detached for it stays the server's."""
-        with self._operation():
-            self._claim_own(instance)
-            super().suspend(context, instance)
-
-    def resume(
-        self,
-        context: typing.Any,
-        instance: typing.Any,
-        *args: typing.Any,
-        **kwargs: typing.Any,
-    ) -> None:
-        """Extends Nova's: the host may have been rebooted meanwhile."""
-        with self._operation():
-            self._make_ready(context, instance, set(self._claim_own(instance)))
-            super().resume(context, instance, *args, **kwargs)
-
-    def _detach_mediated_devices(self, guest: typing.Any) -> None:
-        """Extends Nova's, which detaches mdevs alone."""
-        super()._detach_mediated_devices(guest)
-        libvirt = libvirt_driver.libvirt
-        for hostdev in guests.list_functions(guest.get_config()):
-            try:
-                guest.detach_device(hostdev, live=True)
-            except libvirt.libvirtError as error:
-                code = error.get_error_code()
-                if code != libvirt.VIR_ERR_CONFIG_UNSUPPORTED:
-                    raise
-                raise nova_exception.InstanceFaultRollback(
-                    nova_exception.InstanceSuspendFailure(
-                        reason=f'its vGPU cannot be detached: {error}'
-                    )
-                ) from error
-
-    def _get_mdevs_from_guest_config(self, xml: str) -> list[typing.Any]:
-        """Extends Nova's, which finds mdevs alone to attach them again."""
-        config = guest_config.LibvirtConfigGuest()
-        config.parse_str(xml)
-        return [
-            *super()._get_mdevs_from_guest_config(xml),
-            *guests.list_functions(config),
-        ]
+    # -- a guest that leaves its vGPUs for good ----------------------------
 
     def _undefine_domain(
         self,

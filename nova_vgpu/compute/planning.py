@@ -15,8 +15,8 @@
 
 ::
 
-    planning -> holding -> allocation -> recovery -> operations
-             -> migration -> driver
+    planning -> holding -> allocation -> recovery -> suspension
+             -> operations -> migration -> driver
 
 Each of these modules adds to the class of the one before it: first what is to
 be, then the vGPUs of the host, then what servers go through, and at last what

@@ -78,6 +78,11 @@ class Guest(fakelibvirt.Domain):
         self.configured = list(self.hostdevs)
         #: What it had when its memory was saved.
         self._saved: list[Hostdev] | None = None
+        #: How many looks at it see a device that it was asked to let go of;
+        #: None: it never lets go by itself.
+        self.looks_until_detached: int | None = 0
+        #: What it was asked to let go of, and how many looks that lasts.
+        self._detaching: dict[str, int | None] = {}
         if running:
             self.createWithFlags(0)
 
@@ -126,6 +131,7 @@ class Guest(fakelibvirt.Domain):
             for hostdev in hostdevs:
                 self._connection.require_usable(hostdev, self)
             super().createWithFlags(flags)
+            self._detaching.clear()
             self.hostdevs = list(hostdevs)
             self._saved = None
 
@@ -159,6 +165,12 @@ class Guest(fakelibvirt.Domain):
 
     def managedSave(self, flags: int) -> None:
         with self._connection.lock:
+            if self.hostdevs:
+                raise self._connection.error(
+                    'internal error: unable to execute QEMU command '
+                    "'migrate': VFIO migration is not supported in kernel",
+                    fakelibvirt.VIR_ERR_INTERNAL_ERROR,
+                )
             self._saved = list(self.hostdevs)
             super().managedSave(flags)
             self._end()
@@ -195,7 +207,11 @@ class Guest(fakelibvirt.Domain):
                 self.hostdevs = list(self.configured)
 
     def detachDeviceFlags(self, xml: str, flags: int = 0) -> None:
-        """From the running guest alone, unless its configuration is meant."""
+        """From the running guest alone, unless its configuration is meant.
+
+        A running guest is only asked: libvirt waits some seconds for it, and
+        does not tell whether it has let go.
+        """
         if not xml.startswith('<hostdev'):
             super().detachDeviceFlags(xml, flags)
             return
@@ -203,11 +219,40 @@ class Guest(fakelibvirt.Domain):
         with self._connection.lock:
             live = self._is_live(flags)
             if live:
-                self.hostdevs = self._without(self.hostdevs, key)
+                self._ask_to_let_go(key)
             if not live or flags & fakelibvirt.VIR_DOMAIN_AFFECT_CONFIG:
                 self.configured = self._without(self.configured, key)
             if not self.is_running:
                 self.hostdevs = list(self.configured)
+
+    def _ask_to_let_go(self, key: str) -> None:
+        left = self._without(self.hostdevs, key)
+        if self.looks_until_detached == 0:
+            self._detaching.pop(key, None)
+            self.hostdevs = left
+        elif key in self._detaching:
+            raise self._connection.error(
+                "internal error: unable to execute QEMU command 'device_del': "
+                f'Device {key} is already in the process of unplug',
+                fakelibvirt.VIR_ERR_INTERNAL_ERROR,
+            )
+        else:
+            self._detaching[key] = self.looks_until_detached
+
+    def let_go(self) -> None:
+        """Give up what it was asked for, however long ago."""
+        with self._connection.lock:
+            for key in self._detaching:
+                self.hostdevs = self._without(self.hostdevs, key)
+            self._detaching.clear()
+
+    def _pass_look(self) -> None:
+        for key, looks in list(self._detaching.items()):
+            if looks == 0:
+                del self._detaching[key]
+                self.hostdevs = self._without(self.hostdevs, key)
+            elif looks is not None:
+                self._detaching[key] = looks - 1
 
     def _without(self, hostdevs: list[Hostdev], key: str) -> list[Hostdev]:
         left = [hostdev for hostdev in hostdevs if key_of(hostdev) != key]
@@ -229,8 +274,11 @@ class Guest(fakelibvirt.Domain):
                     f"Domain not found: no domain '{self.name()}'",
                     fakelibvirt.VIR_ERR_NO_DOMAIN,
                 )
+            configured = flags & fakelibvirt.VIR_DOMAIN_XML_INACTIVE
+            if not configured:
+                self._pass_look()
             now = self.hostdevs
-            if flags & fakelibvirt.VIR_DOMAIN_XML_INACTIVE:
+            if configured:
                 self.hostdevs = self.configured
             try:
                 xml: str = super().XMLDesc(flags)

@@ -15,6 +15,7 @@
 from collections.abc import Callable
 from collections.abc import Iterator
 import contextlib
+import io
 import threading
 import typing
 
@@ -82,9 +83,50 @@ class BothKindsTestBase(test_vendor_vfio.VendorVFIOTestBase):
         self.assertTrue(self.guest_of(server).isActive(), case)
         self._delete_server(other)
 
+    def assert_active(
+        self, server: typing.Any, own: list[str], case: str
+    ) -> None:
+        """As it was before: it runs, and with its vGPU."""
+        now = self.api.get_server(server['id'])
+        self.assertEqual(
+            ('ACTIVE', None),
+            (now['status'], now['OS-EXT-STS:task_state']),
+            case,
+        )
+        its_guest = self.guest_of(server)
+        self.assertTrue(its_guest.isActive(), case)
+        running_with = map(simulated_guests.key_of, its_guest.hostdevs)
+        self.assertEqual(own, sorted(running_with), case)
+        self.assertEqual(own, self.names_of(server), case)
+
+
+class ColdSnapshotTest(BothKindsTestBase):
+    """A guest whose disk cannot be copied while it runs is suspended."""
+
+    def test_the_server_runs_on_with_its_vgpu(self) -> None:
+        self.flags(disable_libvirt_livesnapshot=True, group='workarounds')
+        for case, flavor in self.flavors.items():
+            server = self.boot(flavor_id=flavor)
+            own = self.names_of(server)
+            # Nova's fake of the disks writes no file to upload.
+            with fixtures.MockPatch(
+                'nova.virt.libvirt.utils.file_open',
+                lambda *_args: io.BytesIO(),
+            ):
+                self._snapshot_server(server, case)
+                self._wait_for_server_parameter(
+                    server, {'OS-EXT-STS:task_state': None}
+                )
+            self.assert_active(server, own, case)
+        log = self.stdlog.logger.output
+        self.assertEqual(2, log.count('Beginning cold snapshot process'))
+        self.assertEqual(2, log.count('Snapshot image upload complete'))
+
 
 class SuspendTest(BothKindsTestBase):
-    def test_one_that_fails_does_not_cost_the_vgpu(self) -> None:
+    def test_one_that_fails_leaves_the_server_active_with_its_vgpu(
+        self,
+    ) -> None:
         for case, flavor in self.flavors.items():
             server = self.boot(flavor_id=flavor)
             own = self.names_of(server)
@@ -92,11 +134,34 @@ class SuspendTest(BothKindsTestBase):
                 guest.Guest, 'save_memory_state', failing('No space left')
             ):
                 self.attempt(server, 'suspend')
-            self._wait_for_state_change(server, 'ERROR')
-            # It was detached, and is not attached again by the failure.
-            self.assertEqual([], self.vgpus_of(server), case)
+            self.assert_active(server, own, case)
             self.assert_kept(server, flavor, own, case)
         self.assertEqual([L40S_24Q], self.types())
+
+    def test_it_waits_until_the_guest_has_let_go(self) -> None:
+        for case, flavor in self.flavors.items():
+            server = self.boot(flavor_id=flavor)
+            own = self.names_of(server)
+            self.guest_of(server).looks_until_detached = 2
+            self._suspend_server(server)
+            self._resume_server(server)
+            self.assert_active(server, own, case)
+
+    def test_a_guest_that_does_not_let_go_runs_on_with_its_vgpu(self) -> None:
+        """Also if it lets go after all, long after it was asked."""
+        self.flags(device_detach_attempts=2, group='libvirt')
+        self.flags(device_detach_timeout=1, group='libvirt')
+        for case, flavor in self.flavors.items():
+            server = self.boot(flavor_id=flavor)
+            own = self.names_of(server)
+            its_guest = self.guest_of(server)
+            its_guest.looks_until_detached = None
+            self.attempt(server, 'suspend')
+            self.assert_active(server, own, case)
+            its_guest.let_go()
+            self.assertEqual([], its_guest.hostdevs, case)
+            self._run_periodics()
+            self.assert_active(server, own, case)
 
     def test_nova_compute_is_killed_in_the_midst_of_it(self) -> None:
         for case, flavor in self.flavors.items():

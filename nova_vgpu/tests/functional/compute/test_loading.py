@@ -65,6 +65,13 @@ SIGNATURES = {
     '_assert_source_can_live_migrate_mdevs': 'instance, dest_check_data',
     '_create_mdev': 'dev_name, mdev_type, uuid',
     '_detach_mediated_devices': 'guest',
+    '_detach_sync': (
+        'dev, guest, instance_uuid, device_name, persistent, live'
+    ),
+    '_needs_suspend_resume_for_snapshot': 'live_snapshot, current_power_state',
+    '_resume_guest_after_snapshot': (
+        'context, live_snapshot, original_power_state, instance, guest'
+    ),
     '_get_mdev_types_from_uuids': 'mdev_uuids',
     '_get_mdevs_from_guest_config': 'xml',
     '_guest_add_mdevs': 'guest, chosen_mdevs',
