@@ -67,8 +67,8 @@ def set_vfs(
         except tools.TimedOut as error:
             raise exception.StepFailed(
                 f'{error} and was killed.',
-                'Is the driver hung (see the kernel log)? "nova-vgpu apply" '
-                'repairs what it left behind.',
+                'Is the driver hung (see the kernel log)? What it left behind '
+                'is repaired when this is run again.',
             ) from error
         except tools.Missing as error:
             _write_number(tree, gpu, number, f' ({error})')

@@ -65,6 +65,8 @@ class Executor:
         self._lock = lock
         self._warn = warn
         self._host = values.Host()
+        # What was reported as done, and is perhaps not there yet.
+        self._reported: set[values.SetVFs] = set()
 
     def attempt(self, step: values.Step) -> bool:
         """Do a step; False if it has to be tried again later.
@@ -118,23 +120,40 @@ class Executor:
             sriov.repair_driver(self._around.tree, _address(step.gpu))
 
     def _set_vfs(self, step: values.SetVFs) -> bool:
-        gpu = self._read_gpu(step.gpu)
-        if len(gpu.vfs) == step.after:
+        if self._are_vfs_set(step):
+            self._reported.discard(step)
             return True
+        if step not in self._reported:
+            try:
+                self._change_vfs(step)
+            except sriov.NotYet:
+                return False
+            self._reported.add(step)
+        return self._are_vfs_set(step)
+
+    def _are_vfs_set(self, step: values.SetVFs) -> bool:
+        """Whether the functions are there, and not only reported.
+
+        A program of the vendor's may enable another number of them.
+        """
+        gpu = self._read_gpu(step.gpu)
+        number = step.after
+        if number and step in self._reported:
+            number = self._count_vfs(gpu) or number
+        return len(gpu.vfs) == number
+
+    def _change_vfs(self, step: values.SetVFs) -> None:
         address, around = _address(step.gpu), self._around
+        gpu = self._read_gpu(step.gpu)
         is_nvidia = gpu.ids is not None and gpu.ids.vendor == _NVIDIA
         tool = (around.run, around.sriov_manage) if is_nvidia else None
         arguments = tool, around.timeout, (self._lock,)
-        try:
-            if step.after:
-                sriov.set_vfs(around.tree, address, step.after, *arguments)
-            else:
-                with self._alone():
-                    self._require_unused(self._read_gpu(step.gpu))
-                    sriov.set_vfs(around.tree, address, 0, *arguments)
-        except sriov.NotYet:
-            return False
-        return True
+        if step.after:
+            sriov.set_vfs(around.tree, address, step.after, *arguments)
+            return
+        with self._alone():
+            self._require_unused(self._read_gpu(step.gpu))
+            sriov.set_vfs(around.tree, address, 0, *arguments)
 
     def _require_unused(self, gpu: values.PhysicalGPU) -> None:
         """Nobody has a vGPU or VF of it, and no vGPU is there or defined."""
@@ -245,6 +264,11 @@ class Executor:
             )
         vgpu_type = fitting.choose(step.after, str(address), offered)
         self._write_number(address, vendor_vfio.number_of(vgpu_type))
+        if self._read_function(address)[0] is None:
+            raise exception.StepFailed(
+                f'VF {address} took the type, but does not show it.',
+                'The kernel log may say more (journalctl -k).',
+            )
 
     def _write_number(self, address: values.PciAddress, number: int) -> None:
         try:

@@ -196,6 +196,7 @@ def _too_late(
         )
     return exception.StepFailed(
         message,
-        'Something has the GPU open (nvidia-smi, a monitoring agent): stop '
-        'it, then run this again.',
+        'Either something has the GPU open (nvidia-smi, a monitoring agent): '
+        'stop it, then run this again. Or the kernel does not show the VFs '
+        'as they were set: see its log (journalctl -k).',
     )

@@ -18,6 +18,7 @@ take their steps; what they hid from it is seen when it looks again.
 """
 
 from collections.abc import Callable
+from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -30,6 +31,7 @@ from nova_vgpu import values
 from nova_vgpu.decisions import courses
 from nova_vgpu.decisions import mapper
 from nova_vgpu.decisions import mode_findings
+from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import steps
 from nova_vgpu.decisions import type_changes
 from nova_vgpu.host import locks
@@ -142,7 +144,9 @@ def apply(
             stopped.update(refusal.gpu for refusal in late)
             steps = [c for c in found if c.steps and c.gpu not in stopped]
             outcome.refusals = [r for c in found for r in c.refusals] + late
-            outcome.problems = _problems_of(made, found, wish)
+            outcome.problems = _without_told(
+                _problems_of(made, found, wish), stopped
+            )
             if not steps:
                 break
             early = len(outcome.refusals)
@@ -381,6 +385,21 @@ def _check_mig(
 def _is_mig(vgpu_type: values.VGPUType) -> bool:
     name = capabilities.parse_type_name(vgpu_type.name or '')
     return name is not None and name.slices is not None
+
+
+def _without_told(
+    problems: Iterable[values.Problem], stopped: Container[str]
+) -> tuple[values.Problem, ...]:
+    """Without what keeps a GPU from serving because a step failed.
+
+    The failure says why. The cure of the problem is the step.
+    """
+    return tuple(
+        problem
+        for problem in problems
+        if problem.subject not in stopped
+        or problem.code not in readiness.OBSTACLES
+    )
 
 
 def _problems_of(

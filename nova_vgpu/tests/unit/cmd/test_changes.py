@@ -152,6 +152,50 @@ class TestApply(ChangeTestCase):
         self.assertGreater(self.machine.kernel.clock.now(), 58.0)
         self.assertLess(self.machine.kernel.clock.now(), 70.0)
 
+    def assert_not_served(self, answer: test_commands.Answer) -> None:
+        """It failed for the A10, and the cure is not to do the same."""
+        self.assertEqual(2, answer.code, answer.stderr)
+        self.assertIn(f'failed: GPU {live.A10}', answer.stderr)
+        self.assertNotIn(
+            f'done: enable the 4 VFs of GPU {live.A10}', answer.stderr
+        )
+        self.assertNotIn('nova-vgpu apply', answer.stderr)
+        self.assertNotIn('nova-vgpu sriov enable', answer.stderr)
+
+    def test_functions_that_are_not_there_are_not_done(self) -> None:
+        self.machine.tools.behaviour.idle = {'sriov-manage'}
+        answer = self.run_it('apply')
+        self.assert_not_served(answer)
+        self.assertIn('the kernel does not show the VFs', answer.stderr)
+
+    def test_functions_that_never_appear_are_not_done(self) -> None:
+        self.machine.kernel.delays.vfs = 1000.0
+        answer = self.run_it('apply', '--timeout', '60')
+        self.assert_not_served(answer)
+        self.assertIn('within 60 seconds', answer.stderr)
+
+    def test_the_cure_of_what_failed_is_not_to_do_it(self) -> None:
+        self.machine.tools.behaviour.hanging = {'sriov-manage'}
+        self.assert_not_served(self.run_it('apply', '--timeout', '5'))
+
+    def test_functions_that_stay_are_not_done(self) -> None:
+        self.run_it('apply')
+        self.machine.tools.behaviour.idle = {'sriov-manage'}
+        answer = self.run_it('sriov', 'disable', live.A10)
+        self.assert_refused(
+            answer, f'could not disable the 4 VFs of GPU {live.A10}'
+        )
+        self.assertNotIn('done: ', answer.stderr)
+
+    def test_a_type_that_is_not_there_is_not_done(self) -> None:
+        self.run_it('apply')
+        with fixtures.MonkeyPatch(
+            'nova_vgpu.host.vendor_vfio.write_type', lambda *_: None
+        ):
+            answer = self.run_it('device', 'enable', VF, '--type', 'L40S-24Q')
+        self.assert_refused(answer, VF, 'does not show it')
+        self.assertNotIn('done: ', answer.stderr)
+
     def test_types_that_never_come(self) -> None:
         self.machine.kernel.delays.types = 1000.0
         answer = self.run_it('apply', '--timeout', '60')
