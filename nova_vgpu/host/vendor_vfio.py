@@ -21,6 +21,7 @@ A number makes the function a vGPU of that type, 0 takes it back. Whether that
 is wanted is decided elsewhere; here it is done, and seen to have happened.
 """
 
+from concurrent import futures
 import errno
 import threading
 
@@ -80,13 +81,15 @@ def write_type_in_time(
             errno.EBUSY,
             f'an earlier write to {address} has not come back. {_STUCK}',
         )
-    failures: list[ValueError | OSError | files.Unreadable] = []
+    outcome: futures.Future[None] = futures.Future()
 
     def write() -> None:
         try:
             write_type(tree, address, number)
-        except (ValueError, OSError, files.Unreadable) as error:
-            failures.append(error)
+        except BaseException as error:  # whatever it is, it is the caller's
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(None)
 
     thread = threading.Thread(target=write, name=name, daemon=True)
     thread.start()
@@ -96,5 +99,4 @@ def write_type_in_time(
             errno.ETIMEDOUT,
             f'timed out after {seconds:g} s. {_STUCK}',
         )
-    for error in failures:
-        raise error
+    outcome.result()

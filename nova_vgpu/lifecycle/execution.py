@@ -271,8 +271,11 @@ class Executor:
             )
 
     def _write_number(self, address: values.PciAddress, number: int) -> None:
+        around = self._around
         try:
-            vendor_vfio.write_type(self._around.tree, str(address), number)
+            vendor_vfio.write_type_in_time(
+                around.tree, str(address), number, around.timeout
+            )
         except OSError as error:
             raise sriov.failed_write(error) from error
 

@@ -14,12 +14,15 @@
 """The life of a host on a simulated machine, on all three frameworks."""
 
 import dataclasses
+import threading
 
+import fixtures
 import libvirt
 import testtools
 
 from nova_vgpu import values
 from nova_vgpu.host import locks
+from nova_vgpu.host import vendor_vfio
 from nova_vgpu.lifecycle import lanes
 from nova_vgpu.lifecycle import runs
 from nova_vgpu.simulation import boards
@@ -454,6 +457,26 @@ class TestMisfortune(testtools.TestCase):
         (failure,) = outcome.failures
         self.assertEqual(live.T4, failure.step.gpu)
         self.assertEqual(5, self.host.describe()[f'{live.L40S} VFs'])
+
+    def test_a_write_that_hangs_in_the_kernel(self) -> None:
+        """It costs its GPU, and the locks are free afterwards."""
+        self.host.apply(live.ALL_THREE)
+        stuck = threading.Event()
+        self.addCleanup(stuck.set)
+        self.useFixture(
+            fixtures.MockPatchObject(
+                vendor_vfio, 'write_type', lambda *_args: stuck.wait(60)
+            )
+        )
+        around = self.host.make_surroundings(timeout=0.2)
+        outcome = runs.apply(
+            around, runs.Wish(live.declare(AHEAD)), live.Recorder()
+        )
+        self.assertEqual({live.L40S}, {f.step.gpu for f in outcome.failures})
+        self.assertIn('timed out', str(outcome.failures[0]))
+        self.assertIn(live.T4, {step.gpu for step in outcome.done})
+        with locks.hold_creation(around.locks, 0):
+            pass
 
     def test_locks_that_are_not_shared_are_told(self) -> None:
         around = self.host.make_surroundings(list_unshared=lambda: (4711,))
