@@ -173,7 +173,7 @@ def load_declaration(
     paths = sources.list_files(config_files, config_dirs).paths
     LOG.debug('configuration files: %s', paths)
     conf, written = sources.load(config_files, config_dirs)
-    declaration, problems = devices.read_declaration(conf)
+    declaration, problems = devices.read_declaration(conf, written)
     slips = spelling.find_slips(
         written,
         [option.name for option in devices.device_options()],

@@ -25,6 +25,7 @@ call Nova's deprecated, in the same log.
 
 from collections.abc import Container
 from collections.abc import Iterable
+import itertools
 import re
 import typing
 
@@ -226,20 +227,24 @@ def _list_registered(conf: cfg.ConfigOpts, group: str) -> frozenset[Name]:
 
 
 def read_declaration(
-    conf: cfg.ConfigOpts,
+    conf: cfg.ConfigOpts, written: Iterable[values.Written] = ()
 ) -> tuple[values.Declaration, tuple[values.Problem, ...]]:
     """What the configuration declares, and every value that makes no sense.
 
     An option whose value is refused counts as not set.
+
+    :param written: what is in the files, so that messages can use the names
+        that were written. Where Nova's options are registered, they tell.
     """
     register_opts(conf)
     problems: list[values.Problem] = []
+    known = frozenset((w.name, w.section.casefold()) for w in written)
     sections = tuple(
         section
         for section in conf.list_all_sections()
         if section.lower().startswith((GROUP_PREFIX, NOVA_GROUP_PREFIX))
     )
-    names, types_option = _read_enabled_types(conf, problems)
+    names, types_option = _read_enabled_types(conf, known, problems)
     for name in names:
         _register_type(conf, name)
     unlisted = _read(conf, 'devices', 'unlisted_gpus', problems)
@@ -249,14 +254,16 @@ def read_declaration(
     )
     declaration = values.Declaration(
         types=tuple(
-            _read_type(conf, name, sections, problems) for name in names
+            _read_type(conf, name, sections, known, problems) for name in names
         ),
         unlisted=values.UnlistedGPUs(
             unlisted or values.UnlistedGPUs.FIRST_TYPE.value
         ),
         creation=creation,
         sections=sections,
-        types_option=f'[devices]{types_option}',
+        types_option=types_option,
+        # None: it was set to something else.
+        unlisted_is_set=unlisted is None or _is_set(conf, 'unlisted_gpus'),
         pci_devices=_read_pci_devices(conf, names, creation),
     )
     return declaration, tuple(problems)
@@ -279,6 +286,7 @@ def _read_type(
     conf: cfg.ConfigOpts,
     name: str,
     sections: tuple[str, ...],
+    known: Container[Name],
     problems: list[values.Problem],
 ) -> values.DeclaredType:
     ours = f'{GROUP_PREFIX}{name}'
@@ -288,7 +296,12 @@ def _read_type(
     shown = novas if only_novas else ours
 
     def read(option: str, novas_option: str) -> typing.Any:
-        value = _read(conf, ours, option, problems, shown)
+        shown_option = _find_written(
+            known,
+            (option, shown),
+            *itertools.product((option, novas_option), (ours, novas)),
+        )
+        value = _read(conf, ours, option, problems, shown_option)
         if value or novas not in conf or novas_option not in conf[novas]:
             return value
         return _read(conf, novas, novas_option, problems)
@@ -305,22 +318,41 @@ def _read_type(
     )
 
 
+def _is_set(conf: cfg.ConfigOpts, option: str) -> bool:
+    """Whether an option of ``[devices]`` is not just at its default."""
+    found = conf.get_location(option, GROUP)
+    return found is not None and found.location is not (
+        cfg.Locations.opt_default
+    )
+
+
+def _find_written(known: Container[Name], *names: Name) -> str:
+    """The first of an option's names that is in a file, or the first."""
+    name, group = next(
+        ((n, g) for n, g in names if (n, g.casefold()) in known), names[0]
+    )
+    return f'[{group}]{name}'
+
+
 def _read_enabled_types(
-    conf: cfg.ConfigOpts, problems: list[values.Problem]
+    conf: cfg.ConfigOpts,
+    known: Container[Name],
+    problems: list[values.Problem],
 ) -> tuple[tuple[str, ...], str]:
     """The enabled types, each once, and the option that they were found in.
 
     Sections know no upper and lower case, so neither do types.
     """
-    option = 'enabled_vgpu_types'
-    found = _read(conf, 'devices', option, problems)
-    if not found and 'enabled_mdev_types' in conf['devices']:
-        option = 'enabled_mdev_types'
-        found = _read(conf, 'devices', option, problems)
+    ours, novas = 'enabled_vgpu_types', 'enabled_mdev_types'
+    shown = _find_written(known, (ours, GROUP), (novas, GROUP))
+    found = _read(conf, GROUP, ours, problems, shown)
+    if not found and novas in conf[GROUP]:
+        shown = f'[{GROUP}]{novas}'
+        found = _read(conf, GROUP, novas, problems)
     by_case: dict[str, str] = {}
     for name in _without_empty(found):
         by_case.setdefault(name.casefold(), name)
-    return tuple(by_case.values()), option
+    return tuple(by_case.values()), shown
 
 
 def _without_empty(found: Iterable[str] | None) -> tuple[str, ...]:
@@ -333,7 +365,7 @@ def _read(
     group: str,
     option: str,
     problems: list[values.Problem],
-    shown_group: str | None = None,
+    shown: str | None = None,
 ) -> typing.Any:
     """An option's value, or None and a problem if it was refused."""
     try:
@@ -341,7 +373,7 @@ def _read(
     except (ValueError, cfg.Error, RecursionError) as error:
         # A value of the wrong kind, or with a $reference that leads nowhere
         # or in a circle.
-        name = f'[{shown_group or group}]{option}'
+        name = shown or f'[{group}]{option}'
         # "Value for option … from LocationInfo(…) is not valid: the reason"
         reason = str(error).rpartition('is not valid: ')[2].rstrip('.')
         if isinstance(error, RecursionError):

@@ -143,6 +143,7 @@ def _declare(
             else values.UnlistedGPUs.FIRST_TYPE
         ),
         types_option=f'[devices]{_TYPES_OPTIONS[reader]}',
+        unlisted_is_set=left_out,
     )
 
 

@@ -26,6 +26,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import assignment
 from nova_vgpu.decisions import claims
+from nova_vgpu.decisions import nova_differences
 from nova_vgpu.decisions import offers
 from nova_vgpu.decisions import pci_devices
 from nova_vgpu.decisions import readiness
@@ -82,6 +83,9 @@ def make_plan(
             problems.extend(_without_repetition(found, placed, nowhere))
     problems.extend(
         validation.check_types(declaration, host, assignments, nowhere)
+    )
+    problems.extend(
+        nova_differences.find_differences(declaration, assignments)
     )
     return values.Plan(
         tuple(assignments),

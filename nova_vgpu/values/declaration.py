@@ -49,6 +49,11 @@ class DeclaredType:
         """How to name an option of this type to the operator."""
         return f'[{self.group}]{name}'
 
+    @property
+    def is_novas_section(self) -> bool:
+        """Whether the section has the name that it has for Nova."""
+        return self.group.startswith('mdev_')
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PciDeviceSpec:
@@ -74,7 +79,8 @@ class Declaration:
     """All that the configuration says about vGPUs.
 
     ``sections`` are the per-type sections that the files hold, enabled or not;
-    ``types_option`` is the option that lists the types, for messages.
+    ``types_option`` is the option that lists the types, for messages;
+    ``unlisted_is_set`` tells whether the operator said what ``unlisted`` is.
     ``pci_devices`` is what Nova's PCI tracker is told to give out.
     """
 
@@ -84,6 +90,14 @@ class Declaration:
     types_option: str = '[devices]enabled_vgpu_types'
     creation: Creation = Creation.ON_DEMAND
     pci_devices: tuple[PciDeviceSpec, ...] = ()
+    unlisted_is_set: bool = False
+
+    @property
+    def has_novas_names(self) -> bool:
+        """Whether it may have been written for Nova's own driver."""
+        return self.types_option.endswith(']enabled_mdev_types') or any(
+            declared.is_novas_section for declared in self.types
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

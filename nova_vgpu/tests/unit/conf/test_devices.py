@@ -83,6 +83,7 @@ traits = CUSTOM_RACK_7, HW_CPU_X86_AVX2
                 ),
                 unlisted=values.UnlistedGPUs.IGNORE,
                 sections=('vgpu_nvidia-35',),
+                unlisted_is_set=True,
             ),
             declaration,
         )
@@ -187,6 +188,7 @@ enabled_vgpu_types = A40-8Q, T4-2Q, a40-8q, A40-8Q
                     ),
                 ),
                 unlisted=values.UnlistedGPUs.IGNORE,
+                unlisted_is_set=True,
             ),
             declaration,
         )
