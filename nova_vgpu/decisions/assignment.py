@@ -19,15 +19,11 @@ import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.decisions import capacity
+from nova_vgpu.decisions import mig
 from nova_vgpu.decisions import offers
 from nova_vgpu.decisions import readiness
 from nova_vgpu.decisions import resolution
 from nova_vgpu.knowledge import capabilities
-
-_ONE_SIZE = (
-    'A GPU takes one size of vGPU at a time: it serves the type once the '
-    'others are gone. "nova-vgpu apply" removes those that no server has.'
-)
 
 
 def settle(
@@ -160,13 +156,19 @@ def _check_maximum(
     gpu, declared = settled.gpu, settled.declared
     if not gpu.vfs or not counted.room or declared.max_instances is not None:
         return
-    name = capabilities.parse_type_name(vgpu_type.name or '')
-    if name is not None and name.slices is not None:
-        finding = (
-            f'{vgpu_type} is backed by MIG: it takes as many as there are GPU '
-            f'instances of that size, and at most {counted.total}'
+    if settled.functions != gpu.functions:
+        return  # the operator listed as many functions as are to be used
+    if capabilities.is_backed_by_mig(vgpu_type):
+        takes, number = mig.describe_maximum(gpu, vgpu_type)
+        cure = (
+            f'{number}. If that differs from GPU to GPU, list as many virtual '
+            f'functions of each in {declared.option("device_addresses")} '
+            'instead'
         )
-        cure = 'the number of those instances'
+        finding = (
+            f'{vgpu_type} is backed by MIG: the GPU takes {takes}, and at '
+            f'most {counted.total}'
+        )
     elif capabilities.facts_of(gpu, vgpu_type).max_instances is None:
         finding = (
             f'nothing tells how many vGPUs of {vgpu_type} it takes; its '
@@ -210,7 +212,7 @@ def _hidden(
         'no-room',
         f'does not offer {placed.declared.name!r} now: it holds vGPUs '
         f'({held}), and lists only the types that fit beside them',
-        _ONE_SIZE,
+        _find_cure(placed, names),
     )
 
 
@@ -218,20 +220,18 @@ def _no_room(
     settled: values.Assignment, names: Mapping[str, str]
 ) -> values.Problem:
     held = offers.list_held(settled.gpu, names)
-    if held:
-        return _error(
-            settled,
-            'no-room',
-            f'has no room for {settled.type}: it holds vGPUs: {held}',
-            _ONE_SIZE,
-        )
-    return _error(
-        settled,
-        'no-room',
-        f'names {settled.type} but would take none of it now',
-        'See that the functions listed are enabled and, for a type backed by '
-        'MIG, that GPU instances exist.',
+    finding = (
+        f'has no room for {settled.type}: it holds vGPUs: {held}'
+        if held
+        else f'names {settled.type} but would take none of it now'
     )
+    return _error(settled, 'no-room', finding, _find_cure(settled, names))
+
+
+def _find_cure(placed: values.Assignment, names: Mapping[str, str]) -> str:
+    declared = placed.declared.name
+    wanted = placed.type.name if placed.type else names.get(declared)
+    return mig.find_cure(placed.gpu, wanted or declared, names)
 
 
 def _ambiguous(

@@ -26,9 +26,11 @@ inventory below that breaks their migrations. So a bound that is less keeps
 further vGPUs from being made, and no more.
 """
 
+import collections
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 
 from nova_vgpu import values
 from nova_vgpu.decisions import resolution
@@ -65,8 +67,8 @@ def plan_capacity(
         bounds.append((usable, 'VFs'))
     if most is not None:
         maximum, why = most
-        others = _others_in_units(gpu, vgpu_type, functions, names)
-        bounds.append((max(maximum - others, 0), why))
+        left = _reduce(maximum, gpu, vgpu_type, functions, names)
+        bounds.append((left, why))
     if max_instances is not None:
         bounds.append((max_instances, 'max_instances'))
     total, bound = min(bounds, key=lambda item: item[0])
@@ -116,11 +118,10 @@ def is_maximum_known(
 ) -> bool:
     """Whether something tells how many vGPUs of the type the GPU takes.
 
-    Of a type that is backed by MIG it takes as many as GPU instances of that
-    size were made.
+    Of a type that is backed by MIG that depends on how many GPU instances of
+    its size were created.
     """
-    name = capabilities.parse_type_name(vgpu_type.name or '')
-    if name is not None and name.slices is not None:
+    if capabilities.is_backed_by_mig(vgpu_type):
         return False
     return capabilities.facts_of(gpu, vgpu_type).max_instances is not None
 
@@ -139,25 +140,73 @@ def _functions_bound(gpu: values.PhysicalGPU) -> str:
     return 'VFs' if gpu.vfs else 'driver'
 
 
-def _others_in_units(
+def _reduce(
+    maximum: int,
     gpu: values.PhysicalGPU,
     vgpu_type: values.VGPUType,
     functions: frozenset[str],
     names: Mapping[str, str],
 ) -> int:
-    """How many vGPUs of the type the GPU's other vGPUs take the place of.
+    """What the GPU's other vGPUs leave of the most that it takes of a type.
 
     Others are those of another type, or on functions that do not count here.
+    """
+    by_id = {t.id: t for t in resolution.list_types(gpu, names)}
+    others = [
+        by_id[vgpu.type_id]
+        for vgpu in gpu.all_vgpus
+        if vgpu.type_id != vgpu_type.id or vgpu.function not in functions
+    ]
+    if not capabilities.is_backed_by_mig(vgpu_type):
+        return max(maximum - _count_units(gpu, vgpu_type, others), 0)
+    own = _mig_size(vgpu_type)
+    alike = sum(_mig_size(other) == own for other in others)
+    elsewhere = [other for other in others if _mig_size(other) != own]
+    shape = capabilities.mig_shape(gpu, vgpu_type)
+    if shape is not None:
+        left = max(shape.gpu_slices - _count_slices(gpu, elsewhere), 0)
+        maximum = min(maximum, left // shape.slices * shape.vgpus)
+    return max(maximum - alike, 0)
+
+
+def _count_units(
+    gpu: values.PhysicalGPU,
+    vgpu_type: values.VGPUType,
+    others: Iterable[values.VGPUType],
+) -> int:
+    """How many vGPUs of a time-sliced type others take the place of.
 
     By frame buffer where both sizes are known (4C beside 4Q takes one place,
     8Q beside 4Q two), one each where not.
     """
-    by_id = {t.id: t for t in resolution.list_types(gpu, names)}
     own = capabilities.facts_of(gpu, vgpu_type).framebuffer_mib
     units = 0
-    for vgpu in gpu.all_vgpus:
-        if vgpu.type_id == vgpu_type.id and vgpu.function in functions:
-            continue
-        size = capabilities.facts_of(gpu, by_id[vgpu.type_id]).framebuffer_mib
+    for other in others:
+        size = capabilities.facts_of(gpu, other).framebuffer_mib
         units += max(-(-size // own), 1) if size and own else 1
     return units
+
+
+def _count_slices(
+    gpu: values.PhysicalGPU, others: Sequence[values.VGPUType]
+) -> int:
+    """How many slices of the GPU the instances of other vGPUs have.
+
+    An instance holds vGPUs of one size, and as many of them as fit.
+    """
+    slices = 0
+    by_size = collections.Counter(map(_mig_size, others))
+    for other in {_mig_size(other): other for other in others}.values():
+        shape = capabilities.mig_shape(gpu, other)
+        count = by_size[_mig_size(other)]
+        slices += -(-count // shape.vgpus) * shape.slices if shape else count
+    return slices
+
+
+def _mig_size(vgpu_type: values.VGPUType) -> tuple[int | None, int] | None:
+    """What vGPUs of one GPU instance have in common; their series may differ.
+
+    (As bigstack-oss/cubecos found on an RTX PRO 6000 Blackwell.)
+    """
+    name = capabilities.parse_type_name(vgpu_type.name or '')
+    return (name.slices, name.framebuffer_mib) if name else None

@@ -80,8 +80,10 @@ def find_conflicts(claims: Iterable[Claim]) -> Iterator[values.Problem]:
             'gpu-under-two-types',
             str(gpu),
             f'GPU {gpu} is under more than one type: {written}.',
-            'A physical GPU serves one type: keep its address, and those of '
-            'its virtual functions, under one of them.',
+            'Two types on one GPU are not supported yet, also where its GPU '
+            'instances (MIG) or its mode for mixed sizes could have them. '
+            'Keep its address, and those of its virtual functions, under one '
+            'of them.',
         )
 
 

@@ -124,8 +124,9 @@ def find_mig(
             str(gpu),
             f'GPU {gpu} is to serve {name}, which needs MIG mode.',
             (seen,),
-            f'Turn it on with nvidia-smi -i {gpu} -mig 1, then create GPU '
-            'instances.',
+            f'Turn it on with nvidia-smi -i {gpu} -mig 1, then enable its '
+            'VFs, then create GPU instances: sriov-manage removes those that '
+            'were there before it ran.',
         )
     if parsed is not None and parsed.slices is None and mig.current:
         yield values.Finding(
@@ -135,8 +136,9 @@ def find_mig(
             f'GPU {gpu} is to serve {name}, which cannot be created in MIG '
             'mode.',
             (seen,),
-            f'Turn it off with nvidia-smi -i {gpu} -mig 0, or choose a type '
-            'that is backed by MIG.',
+            f'Turn it off with nvidia-smi -i {gpu} -mig 0, while its VFs are '
+            f'disabled (nova-vgpu sriov disable {gpu}), or choose a type that '
+            'is backed by MIG.',
         )
     if mig.current is not mig.pending:
         yield values.Finding(

@@ -196,7 +196,7 @@ def _hidden(
 
 def _twice(first: values.Grant, second: values.Grant) -> str:
     return (
-        f'GPU {first.gpu} is to serve {first.name} and {second.name}. A GPU '
-        'serves one type: name each GPU with its type, '
+        f'GPU {first.gpu} is to serve {first.name} and {second.name}. Two '
+        'types on one GPU are not supported yet: name each GPU with its type, '
         f'--type {first.gpu}={first.name}'
     )

@@ -116,15 +116,24 @@ def facts_of(
 
 
 def may_have(gpu: values.PhysicalGPU, name: type_name.TypeName) -> bool:
-    """Whether a GPU of a type's model can have the type.
-
-    Not if the catalogue knows the model, and that no vGPU of this type fits.
-    """
+    """Whether a GPU of a type's model can have the type, if that is known."""
     made_by = vendor_of(gpu)
-    if made_by is None or gpu.ids is None or not made_by.makes_vgpus(gpu.ids):
-        return True
-    facts = facts_of(gpu, values.VGPUType(name.short, name.short))
-    return facts.max_instances is not None
+    return made_by is None or made_by.may_have(name)
+
+
+def mig_shape(
+    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
+) -> vendor.MigShape | None:
+    """The GPU instance behind a type; None if it has none or unknown."""
+    made_by = vendor_of(gpu)
+    name = parse_type_name(vgpu_type.name or '')
+    return made_by.mig_shape(name) if made_by and name else None
+
+
+def is_backed_by_mig(vgpu_type: values.VGPUType) -> bool:
+    """Whether a type needs a GPU instance of its own size, by its name."""
+    name = parse_type_name(vgpu_type.name or '')
+    return name is not None and name.slices is not None
 
 
 def trait_of_type(vgpu_type: values.VGPUType) -> str:

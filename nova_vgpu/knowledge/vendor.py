@@ -18,6 +18,7 @@ of a subclass under the name ``VENDOR``. Each answer may be "not known".
 
 import abc
 from collections.abc import Iterable
+import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import type_name
@@ -27,6 +28,19 @@ NO_TYPES_CURE = (
     'See that the driver is the one for vGPU hosts and not the one for bare '
     'metal, and that the model makes vGPUs at all.'
 )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MigShape:
+    """The GPU instance behind a type that is backed by MIG.
+
+    It has ``slices`` of the GPU's ``gpu_slices``, and is shared by up to
+    ``vgpus`` vGPUs of the type.
+    """
+
+    slices: int
+    gpu_slices: int
+    vgpus: int
 
 
 class Vendor(abc.ABC):
@@ -62,6 +76,14 @@ class Vendor(abc.ABC):
     ) -> values.TypeFacts:
         """The type's facts, gaps filled from what is known about it."""
         return vgpu_type.facts
+
+    def may_have(self, name: type_name.TypeName) -> bool:
+        """Whether a GPU of the type's model can have it; True if unknown."""
+        return True
+
+    def mig_shape(self, name: type_name.TypeName) -> MigShape | None:
+        """The GPU instance behind a type; None if it has none or unknown."""
+        return None
 
     def refuses_ecc(
         self, model: str | None, driver_version: str | None

@@ -361,7 +361,9 @@ def _check_mig(
     backed = {
         assigned.gpu.address: assigned
         for assigned in made.assignments
-        if assigned.gpu.address and assigned.type and _is_mig(assigned.type)
+        if assigned.gpu.address
+        and assigned.type
+        and capabilities.is_backed_by_mig(assigned.type)
     }
     if not backed:
         return
@@ -380,11 +382,6 @@ def _check_mig(
                     found.text,
                     found.cure,
                 )
-
-
-def _is_mig(vgpu_type: values.VGPUType) -> bool:
-    name = capabilities.parse_type_name(vgpu_type.name or '')
-    return name is not None and name.slices is not None
 
 
 def _without_told(

@@ -147,6 +147,26 @@ A10 = Board(
     ),
     total_vfs=32,
 )
+A100D = Board(
+    vendor=0x10DE,
+    device=0x20B5,
+    subsystem=(0x10DE, 0x1533),
+    driver='nvidia',
+    types=(
+        *_nvidia(
+            'GRID A100D',
+            'C',
+            692,
+            {4: 20, 8: 10, 10: 8, 16: 5, 20: 4, 40: 2, 80: 1},
+        ),
+        *_nvidia('GRID A100D-1', 'C', 699, {10: 7}),
+        *_nvidia('GRID A100D-2', 'C', 700, {20: 3}),
+        *_nvidia('GRID A100D-3', 'C', 701, {40: 2}),
+        *_nvidia('GRID A100D-4', 'C', 702, {40: 1}),
+        *_nvidia('GRID A100D-7', 'C', 703, {80: 1}),
+    ),
+    total_vfs=16,
+)
 HD_530 = Board(
     vendor=0x8086,
     device=0x191B,

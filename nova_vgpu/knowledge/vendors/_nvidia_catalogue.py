@@ -268,23 +268,51 @@ def max_per_gpu(
     return min(fitting, model.max_vgpus) or None
 
 
-def _mig_backed(
-    model: Model, framebuffer_mib: int, slices: int, suffix: str
+def max_per_instance(
+    model: Model, framebuffer_mib: int, slices: int
 ) -> int | None:
+    """How many vGPUs of a MIG-backed type share one GPU instance."""
+    found = _find_instance(model, framebuffer_mib, slices)
+    return found[1] if found else None
+
+
+def fits(model: Model, framebuffer_mib: int, slices: int | None) -> bool:
+    """Whether a GPU is large enough for a type, and has such instances."""
+    if framebuffer_mib > model.memory_gib * 1024:
+        return False
+    return slices is None or slices in _INSTANCES.get(model.mig_slices, {})
+
+
+def _find_instance(
+    model: Model, framebuffer_mib: int, slices: int
+) -> tuple[int, int] | None:
+    """The memory slices of a type's GPU instance, and how many share it."""
     shapes = _INSTANCES.get(model.mig_slices, {}).get(slices)
-    if shapes is None:
+    if shapes is None or framebuffer_mib <= 0:
         return None
-    all_memory = _MEMORY_SLICES[model.mig_slices]
-    memory_slice_mib = model.memory_gib * 1024 / all_memory
+    memory_slice_mib = (
+        model.memory_gib * 1024 / _MEMORY_SLICES[model.mig_slices]
+    )
     for shape in shapes:
         # Names round to whole gigabytes: an eighth of 141 is called 18.
         if abs(framebuffer_mib - shape * memory_slice_mib) < 1024:
-            if suffix in _ONE_INSTANCE_SUFFIXES:
-                return 1
-            if suffix in _PLAIN_SUFFIXES:
-                return min(model.mig_slices // slices, all_memory // shape)
-            return None
-    if model.token not in _TIME_SLICED_INSTANCES or suffix not in {'', 'GFX'}:
+            return shape, 1
+    if model.token not in _TIME_SLICED_INSTANCES:
         return None
     each, rest = divmod(shapes[0] * memory_slice_mib, framebuffer_mib)
-    return None if rest else int(each) * (model.mig_slices // slices) or None
+    return None if rest or not each else (shapes[0], int(each))
+
+
+def _mig_backed(
+    model: Model, framebuffer_mib: int, slices: int, suffix: str
+) -> int | None:
+    found = _find_instance(model, framebuffer_mib, slices)
+    if found is None:
+        return None
+    shape, each = found
+    if each == 1 and suffix in _ONE_INSTANCE_SUFFIXES:
+        return 1
+    if suffix not in (_PLAIN_SUFFIXES if each == 1 else {'', 'GFX'}):
+        return None
+    memory_slices = _MEMORY_SLICES[model.mig_slices]
+    return each * min(model.mig_slices // slices, memory_slices // shape)

@@ -68,7 +68,8 @@ class NVIDIA(vendor.Vendor):
     )
     no_types_cure = (
         'See that the vGPU manager runs (nvidia-vgpu-mgr.service) and, on a '
-        'GPU in MIG mode, that GPU instances exist.'
+        'GPU in MIG mode, that GPU instances exist: sriov-manage removes '
+        'those that were there before it ran.'
     )
 
     def parse_type_name(self, text: str) -> type_name.TypeName | None:
@@ -122,6 +123,23 @@ class NVIDIA(vendor.Vendor):
         return dataclasses.replace(
             facts, framebuffer_mib=framebuffer_mib, max_instances=maximum
         )
+
+    def may_have(self, name: type_name.TypeName) -> bool:
+        model = catalogue.model_by_token(name.model)
+        return model is None or catalogue.fits(
+            model, name.framebuffer_mib, name.slices
+        )
+
+    def mig_shape(self, name: type_name.TypeName) -> vendor.MigShape | None:
+        model = catalogue.model_by_token(name.model)
+        if model is None or name.slices is None:
+            return None
+        shared = catalogue.max_per_instance(
+            model, name.framebuffer_mib, name.slices
+        )
+        if shared is None:
+            return None
+        return vendor.MigShape(name.slices, model.mig_slices, shared)
 
     def refuses_ecc(
         self, model: str | None, driver_version: str | None

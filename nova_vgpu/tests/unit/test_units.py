@@ -114,6 +114,7 @@ class TestApply(UnitTestCase):
         for name in (
             'nvidia-vgpud.service',
             'nvidia-vgpu-mgr.service',
+            'nvidia-mig-manager.service',
             'libvirtd.service',
             'virtqemud.socket',
             'virtnodedevd.socket',

@@ -247,6 +247,74 @@ class TestCapacity(testtools.TestCase):
         self.assertEqual(1, found.total)
 
 
+class TestMIG(testtools.TestCase):
+    """GPU instances draw on the slices of one GPU."""
+
+    def plan(
+        self, device: int, wanted: str, *held: str
+    ) -> tuple[int, int, str]:
+        """Total, existing and bound on 16 VFs; the free ones offer a type."""
+        ids = {name: f'nvidia-{n}' for n, name in enumerate((wanted, *held))}
+        own = values.VGPUType(ids[wanted], f'NVIDIA {wanted}')
+        vfs = []
+        for index in range(16):
+            address = values.PciAddress.parse(f'c1:0{index // 8}.{index % 8}')
+            vgpus = tuple(
+                values.VGPU(address.node_device_name, ids[name])
+                for name in held[index : index + 1]
+            )
+            offers = () if vgpus else (values.Offer(own, 1),)
+            vfs.append(values.VirtualFunction(address, None, offers, vgpus))
+        gpu = values.PhysicalGPU(
+            'pci_0000_c2_00_0',
+            values.PciAddress.parse('c2:00.0'),
+            values.PciIds(0x10DE, device),
+            vfs=tuple(vfs),
+        )
+        names = {ids[name]: f'NVIDIA {name}' for name in ids}
+        found = capacity.plan_capacity(gpu, own, gpu.functions, None, names)
+        return found.total, found.existing, found.bound
+
+    def test_other_instances_take_slices_not_places(self) -> None:
+        blackwell = 'RTX Pro 6000 Blackwell DC'
+        for case, device, wanted, held, expected in (
+            ('empty', 0x20B5, 'A100D-2-20C', [], 3),
+            ('one slice taken', 0x20B5, 'A100D-2-20C', ['A100D-1-10C'], 3),
+            (
+                'two slices taken',
+                0x20B5,
+                'A100D-2-20C',
+                ['A100D-1-10C', 'A100D-1-10C'],
+                2,
+            ),
+            ('too little is left', 0x20B5, 'A100D-7-80C', ['A100D-1-10C'], 0),
+            (
+                'two in each instance',
+                0x2BB5,
+                f'{blackwell}-1-12Q',
+                [f'{blackwell}-1-24Q'],
+                6,
+            ),
+            (
+                'three share one instance',
+                0x2BB5,
+                f'{blackwell}-1-24Q',
+                [f'{blackwell}-1-8Q'] * 3,
+                3,
+            ),
+            (
+                'another series in the same instance',
+                0x2BB5,
+                f'{blackwell}-1-12Q',
+                [f'{blackwell}-1-12A'],
+                7,
+            ),
+            ('a model never heard of', 0xFFFF, 'Z9-2-20C', ['Z9-1-10C'], 1),
+        ):
+            total, existing, _ = self.plan(device, wanted, *held)
+            self.assertEqual((expected, 0), (total, existing), case)
+
+
 class TestUnknownModel(testtools.TestCase):
     """Neither the driver nor the catalogue tells a maximum."""
 

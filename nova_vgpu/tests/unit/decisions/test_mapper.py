@@ -155,6 +155,11 @@ class TestConflicts(testtools.TestCase):
                 problem.message,
                 case,
             )
+            self.assertIn(
+                'Two types on one GPU are not supported yet',
+                problem.cure,
+                case,
+            )
             (left,) = (x for x in plan.left_alone if str(x.gpu) == gpu)
             self.assertEqual('under two types', left.why, case)
             self.assertNotIn(gpu, [str(a.gpu) for a in plan.assignments])

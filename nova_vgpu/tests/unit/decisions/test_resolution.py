@@ -79,6 +79,7 @@ class TestMatches(testtools.TestCase):
             for declared in ('DC-16Q', 'dc-16q', name):
                 found = resolution.find_matches(declared, types)
                 self.assertEqual(types, found, f'{declared}, {name}')
+        types = (values.VGPUType('nvidia-9', 'RTX Pro 4500 Blackwell DC-16Q'),)
         for other in ('DC-8Q', 'RTX Pro 6000 Blackwell DC-16Q', 'AC-16Q'):
             self.assertEqual((), resolution.find_matches(other, types), other)
 

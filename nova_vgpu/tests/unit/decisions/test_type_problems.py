@@ -375,7 +375,14 @@ class TestTypes(test_problems.ProblemTestCase):
             listed('41:00.0', name='A100-1-5C'),
         )
         self.assertEqual(WARNING, problem.severity)
-        self.assertIn('as many as there are GPU instances', problem.message)
+        self.assertIn('one for each GPU instance', problem.message)
+        self.assertEqual(
+            'Set [vgpu_A100-1-5C]max_instances to the number of those '
+            'instances. If that differs from GPU to GPU, list as many '
+            'virtual functions of each in [vgpu_A100-1-5C]device_addresses '
+            'instead.',
+            problem.cure,
+        )
         plan = mapper.make_plan(
             values.Declaration(
                 (listed('41:00.0', name='A100-1-5C', max_instances=1),)
@@ -383,6 +390,85 @@ class TestTypes(test_problems.ProblemTestCase):
             values.Host((gpu,)),
         )
         self.assertEqual((), plan.problems)
+
+    def test_gpus_that_differ_in_their_gpu_instances(self) -> None:
+        # The first has three instances of 2g.20gb, the second has one.
+        first = hosts.make_gpu(hosts.gpu('21:00.0', boards.A100D, vfs=16))
+        second = hosts.make_gpu(hosts.gpu('81:00.0', boards.A100D, vfs=16))
+        addresses = [str(vf.address) for vf in (*first.vfs[:3], second.vfs[0])]
+        plan = mapper.make_plan(
+            values.Declaration((listed(*addresses, name='A100D-2-20C'),)),
+            values.Host((first, second)),
+        )
+        self.assertEqual((), plan.problems)
+        totals = [a.capacity.total for a in plan.assignments if a.capacity]
+        self.assertEqual([3, 1], totals)
+
+    def test_several_vgpus_in_each_gpu_instance(self) -> None:
+        name = 'NVIDIA RTX Pro 6000 Blackwell DC-1-8Q'
+        vfs = tuple(
+            values.VirtualFunction(
+                values.PciAddress.parse(f'04:00.{function}'),
+                offers=(values.Offer(values.VGPUType('nvidia-9', name), 1),),
+                vendor_vfio=True,
+            )
+            for function in range(2, 8)
+        )
+        gpu = values.PhysicalGPU(
+            'pci_0000_04_00_0',
+            values.PciAddress.parse('04:00.0'),
+            values.PciIds(0x10DE, 0x2BB5),
+            vfs=vfs,
+        )
+        problem = self.find(
+            'maximum-unknown',
+            values.Host((gpu,)),
+            listed('04:00.0', name='DC-1-8Q'),
+        )
+        self.assertIn('takes 3 for each GPU instance', problem.message)
+        self.assertIn('to 3 times the number of those', problem.cure)
+
+    def test_what_to_do_about_a_gpu_in_the_wrong_mode_for_a_type(self) -> None:
+        mig = hosts.gpu(
+            '21:00.0', boards.A100D, *['nvidia-700'] * 3, 'nvidia-699', vfs=16
+        )
+        shared = hosts.gpu('21:00.0', boards.A100D, 'nvidia-697', vfs=16)
+        for case, card, name, cures in (
+            (
+                'MIG, another instance',
+                mig,
+                'A100D-3-40C',
+                ('repartition', 'mig -i 0000:21:00.0 -lgip'),
+            ),
+            (
+                'MIG, a time-sliced type',
+                mig,
+                'A100D-40C',
+                ('is in MIG mode', 'nvidia-smi -i 0000:21:00.0 -mig 0'),
+            ),
+            (
+                'time-sliced, a type of MIG',
+                shared,
+                'A100D-2-20C',
+                ('is not in MIG mode', 'nvidia-smi -i 0000:21:00.0 -mig 1'),
+            ),
+            (
+                'time-sliced, another size',
+                shared,
+                'A100D-20C',
+                ('one size of vGPU at a time',),
+            ),
+        ):
+            problem = self.find(
+                'no-room', hosts.make_host(card), listed('21:00.0', name=name)
+            )
+            for words in cures:
+                self.assertIn(words, problem.cure, case)
+            self.assertEqual(
+                case == 'time-sliced, another size',
+                'once the others are gone' in problem.cure,
+                case,
+            )
 
     def test_more_vgpus_than_the_operator_allows(self) -> None:
         busy = hosts.gpu('84:00.0', boards.T4, *['nvidia-231'] * 4)

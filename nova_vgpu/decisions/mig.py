@@ -1,0 +1,97 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What to tell operators about GPUs with and without MIG.
+
+A GPU in MIG mode has the types that are backed by its GPU instances, and no
+others; a GPU that is not has time-sliced types. The vGPUs that a GPU holds
+tell which of the two it is.
+"""
+
+from collections.abc import Mapping
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+
+_ONE_SIZE = (
+    'A GPU takes one size of vGPU at a time: it serves the type once the '
+    'others are gone. "nova-vgpu apply" removes those that no server has.'
+)
+_REPARTITION = (
+    'No GPU instance for it is free. Create one if there is space '
+    '(nvidia-smi mig -i {gpu} -lgip shows it, -cgi PROFILE -C creates it), '
+    'repartition the GPU once the vGPUs of other sizes are gone, or declare '
+    'a type that its GPU instances have.'
+)
+_TURN_ON = (
+    'The GPU holds time-sliced vGPUs, so it is not in MIG mode. Declare a '
+    'time-sliced type; or, once the vGPUs are gone, disable its VFs '
+    '(nova-vgpu sriov disable {gpu}), turn MIG mode on (nvidia-smi -i {gpu} '
+    '-mig 1), enable its VFs, and then create GPU instances (nvidia-smi mig '
+    '-i {gpu} -cgi PROFILE -C).'
+)
+_TURN_OFF = (
+    'The GPU is in MIG mode, which has no time-sliced types. Declare a type '
+    'that is backed by MIG; or, once its vGPUs are gone, disable its VFs '
+    '(nova-vgpu sriov disable {gpu}) and turn MIG mode off (nvidia-smi -i '
+    '{gpu} -mig 0).'
+)
+_CREATE = (
+    'Create GPU instances for it, after the VFs are enabled: nvidia-smi mig '
+    '-i {gpu} -cgi PROFILE -C. sriov-manage removes those that were there '
+    'before.'
+)
+_NONE_HELD = (
+    'See that the functions listed are enabled and, on a GPU with MIG, that '
+    'MIG mode is off: nvidia-smi -i {gpu} -mig 0, while its VFs are disabled.'
+)
+
+
+def find_cure(
+    gpu: values.PhysicalGPU, wanted: str, names: Mapping[str, str]
+) -> str:
+    """How a GPU without room for a type comes to serve it.
+
+    :param wanted: the name of the type.
+    """
+    name = capabilities.complete_name(wanted, capabilities.model_of(gpu))
+    is_mig = name is not None and name.slices is not None
+    held = {
+        capabilities.is_backed_by_mig(values.VGPUType(type_id, names[type_id]))
+        for type_id in {vgpu.type_id for vgpu in gpu.all_vgpus}
+        if type_id in names
+    }
+    if not gpu.all_vgpus:
+        cure = _CREATE if is_mig else _NONE_HELD
+    elif is_mig:
+        cure = _TURN_ON if held == {False} else _REPARTITION
+    else:
+        cure = _TURN_OFF if True in held else _ONE_SIZE
+    return cure.format(gpu=gpu)
+
+
+def describe_maximum(
+    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
+) -> tuple[str, str]:
+    """How many vGPUs of a type a GPU takes, and the number to set."""
+    shape = capabilities.mig_shape(gpu, vgpu_type)
+    if shape is None:
+        return 'as many as its GPU instances hold', 'that number'
+    if shape.vgpus == 1:
+        return (
+            'one for each GPU instance of its size',
+            'the number of those instances',
+        )
+    return (
+        f'{shape.vgpus} for each GPU instance of its size',
+        f'{shape.vgpus} times the number of those instances',
+    )
