@@ -50,7 +50,7 @@ class Allocation(holding.Holding):
             done = True
         finally:
             if ended and not done:
-                self._give_back(ended)
+                self._give_back(set(ended))
             elif ended:
                 self._believed.add(ended)
 

@@ -21,6 +21,7 @@ Nova hands those names around without looking into them.
 from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Set
 import contextlib
 import dataclasses
 import errno
@@ -37,11 +38,13 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import believed
 from nova_vgpu.compute import claims
+from nova_vgpu.compute import given
 from nova_vgpu.compute import guests as compute_guests
 from nova_vgpu.compute import locking
 from nova_vgpu.compute import log
 from nova_vgpu.compute import planning
 from nova_vgpu.compute import privileged
+from nova_vgpu.decisions import pci_devices
 from nova_vgpu.decisions import upkeep
 from nova_vgpu.host import guests
 from nova_vgpu.host import kept
@@ -71,6 +74,7 @@ class Holding(planning.Planning):
         self._claims = claims.Claims(locking.hold_claims)
         self._failures = log.FailureLog()
         self._believed = believed.Believed()
+        self._given = given.Given()
         super().__init__(*args, **kwargs)
 
     @property
@@ -89,6 +93,8 @@ class Holding(planning.Planning):
         """
         if instance is not None:
             guest = guests.read_guest(self._guests, instance.uuid)
+            if guest:
+                self._given.add(guest)
             own = [vgpu.name for vgpu in guest.vgpus] if guest else []
             noted = dict(self._list_notes()).get(instance.uuid, [])
             return dict.fromkeys(own or noted, instance.uuid)
@@ -210,7 +216,7 @@ class Holding(planning.Planning):
 
     def _keep_up(
         self,
-        released: Container[str] = (),
+        released: Set[str] = frozenset(),
         seconds: float = locking.WAIT_SECONDS,
     ) -> values.Plan:
         """Bring the vGPUs of the host in line with its guests.
@@ -227,13 +233,14 @@ class Holding(planning.Planning):
             # Once more, because what was in the way hid what is possible.
             for _ in range(2):
                 plan, held = self._make_plan(), self._read_holdings()
+                left = self._given.list_left(held.guests, plan)
                 steps = list(
                     upkeep.plan_upkeep(
                         plan,
                         self._type_names,
                         held.taken,
                         held.guests,
-                        released,
+                        (left | released) - self._list_pci_devices(plan),
                         self._list_kept(),
                     )
                 )
@@ -242,6 +249,15 @@ class Holding(planning.Planning):
                 for step in steps:
                     self._carry_out(step)
             return self._make_plan()
+
+    def _list_pci_devices(self, plan: values.Plan) -> frozenset[str]:
+        """The functions that Nova's PCI tracker gives out, with any type."""
+        specs = self._declaration.pci_devices
+        return frozenset(
+            name
+            for gpu in plan.gpus
+            for name in pci_devices.find_listed(specs, gpu)
+        )
 
     def _list_kept(self) -> Container[str] | None:
         """The functions that stay vGPUs while nobody has them; None: all."""
@@ -259,7 +275,7 @@ class Holding(planning.Planning):
             for address in functions
         )
 
-    def _give_back(self, released: Container[str]) -> None:
+    def _give_back(self, released: Set[str] = frozenset()) -> None:
         with self._trying():
             self._keep_up(released)
 

@@ -177,7 +177,7 @@ class Migration(operations.Operations):
             context, instance, *args, **kwargs
         )
         if noted:
-            self._give_back(())
+            self._give_back()
 
 
 def _is_migrating(context: typing.Any, server: str) -> bool:

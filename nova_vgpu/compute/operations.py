@@ -161,5 +161,7 @@ class Operations(suspension.Suspension):
         )
         self._believed.remove(given_back)
         released = set(filter(guests.is_function, given_back))
+        # One that migrated while it ran left no guest behind.
+        released |= self._given.list_of(instance.uuid)
         if released:
             self._give_back(released)

@@ -136,7 +136,8 @@ def plan_upkeep(
 
     :param names: the names of types, also of those that no GPU offers now.
     :param taken: names of vGPUs, and of functions, that somebody has.
-    :param released: functions that a guest just gave back.
+    :param released: functions that servers had, also of GPUs that are not in
+        the plan.
     :param kept: functions that are to be vGPUs of their GPU's type also while
         nobody has them; None is all of them.
     """
@@ -159,7 +160,8 @@ def plan_upkeep(
                 ours = placed is not None and vf.name in placed.functions
                 if ours and _is_kept(vf, placed, kept):
                     continue
-                if ours or vf.name in released:
+                by_hand = kept is not None and vf.name in kept
+                if ours or (vf.name in released and not by_hand):
                     yield ClearType(vf)
 
 

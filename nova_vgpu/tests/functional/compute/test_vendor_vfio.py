@@ -418,6 +418,57 @@ class LiveMigrationTest(LiveMigrationTestBase):
         self.assert_refused('are not supported by this compute')
 
 
+class DrainingTest(LiveMigrationTestBase):
+    """A GPU that was taken out of the configuration while servers have it."""
+
+    FAKE_LIBVIRT_VERSION = 10_000_000
+    FAKE_QEMU_VERSION = 8_002_002
+
+    def _migrate_stub(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+        """As libvirt does, with the flags of Nova: none is left behind."""
+        super()._migrate_stub(*args, **kwargs)
+        self.guest_of(self.server).undefine()
+
+    def test_types_go_with_the_servers_and_no_others(self) -> None:
+        self.dest = self.start_host('host2', l40s('61:00.0'))
+        other = self.boot(host='host1')
+        self.declare('L40S-24Q', unlisted_gpus='ignore')
+        self.restart_host('host1')
+        self._live_migrate(self.server, 'completed')
+        self._run_periodics()
+        self.assertEqual(
+            [[L40S_24Q], [L40S_24Q]], [self.types(), self.types('host2')]
+        )
+        self.simulated['host1'].set_type('0000:41:00.7', L40S_24Q)  # by hand
+        self.declare()
+        self.restart_host('host1')
+        self.server = other
+        self._live_migrate(other, 'completed')
+        self._run_periodics()
+        self.assertEqual(
+            [0, 0, 0, L40S_24Q],
+            [
+                self.simulated['host1'].current_type(f'pci_0000_41_00_{n}')
+                for n in (4, 5, 6, 7)
+            ],
+        )
+        self.assertEqual([L40S_24Q] * 2, self.types('host2'))
+
+    def test_a_type_that_could_not_be_cleared_goes_later(self) -> None:
+        self.declare('L40S-24Q', unlisted_gpus='ignore')
+        self.restart_host('host1')
+        gpus = self.simulated['host1']
+
+        def refuse(address: str, _number: int) -> typing.NoReturn:
+            raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), address)
+
+        with fixtures.MockPatchObject(gpus, 'set_type', refuse):
+            self._delete_server(self.server)
+        self.assertEqual([L40S_24Q], self.types())
+        self._run_periodics()
+        self.assertEqual([], self.types())
+
+
 class FailedLiveMigrationTest(LiveMigrationTestBase):
     FAKE_LIBVIRT_VERSION = 10_000_000
     FAKE_QEMU_VERSION = 8_002_002

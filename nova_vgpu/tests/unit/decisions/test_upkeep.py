@@ -148,6 +148,8 @@ class TestUpkeep(testtools.TestCase):
         self.assertEqual(
             [], self.steps(plan, taken=(VF[0],), released=(VF[0],))
         )
+        by_hand = upkeep.plan_upkeep(plan, NAMES, (), (), (VF[0],), (VF[0],))
+        self.assertEqual([], list(by_hand))
 
     def test_a_guest_gets_the_type_again_that_it_had(self) -> None:
         plan = make_plan(vfio(), 'L40S-24Q')
