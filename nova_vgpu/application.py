@@ -31,6 +31,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.decisions import spelling
 from nova_vgpu.host import files
+from nova_vgpu.host import gpu_memory
 from nova_vgpu.host import identity
 from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
@@ -128,6 +129,31 @@ def recall_types(source: HostSource, state_dir: str) -> type_memory.Recalled:
     if source.is_this_machine:
         return type_memory.recall(state.StateDirectory(state_dir))
     return type_memory.Recalled()
+
+
+def recall_gpus(
+    state_dir: str, config_files: Sequence[str], config_dirs: Sequence[str]
+) -> frozenset[str]:
+    """Addresses of GPUs that were on this host before.
+
+    Those that ``apply`` noted, and those that nova-compute did.
+
+    :raises ConfigFileError: if a configuration file cannot be read at all.
+    """
+    from nova_vgpu.conf import sources
+
+    novas = sources.load_state_path(config_files, config_dirs)
+    places = [
+        state_dir,
+        *([f'{novas}/{gpu_memory.DIRECTORY}'] if novas else ()),
+    ]
+    seen: set[str] = set()
+    for place in places:
+        try:
+            seen |= gpu_memory.read(state.StateDirectory(place))
+        except exception.StateUnusable as error:
+            LOG.warning('%s', error)
+    return frozenset(seen)
 
 
 def read_guests(source: HostSource) -> tuple[values.Guest, ...]:

@@ -107,7 +107,9 @@ class Agent(base.Command):
             may_change=parsed_args.enforce,
         )
         declaration, problems = self.read_declaration()
-        return around, runs.Wish(declaration, problems)
+        return around, runs.Wish(
+            declaration, problems, seen=self.recall_gpus()
+        )
 
     def _listen(self) -> udev.Events | None:
         try:

@@ -110,7 +110,19 @@ class Command(command.Command):
         declaration, problems = self.read_declaration()
         types = application.recall_types(self.source, self.options.state_dir)
         problems += tuple(type_changes.list_lost(types.lost))
-        return mapper.make_plan(declaration, host, problems, types.names)
+        return mapper.make_plan(
+            declaration, host, problems, types.names, self.recall_gpus()
+        )
+
+    def recall_gpus(self) -> frozenset[str]:
+        """Addresses of GPUs that were here before, if this is the machine."""
+        if not self.source.is_this_machine:
+            return frozenset()
+        return application.recall_gpus(
+            self.options.state_dir,
+            self.options.config_file,
+            self.options.config_dir,
+        )
 
     def say_if_fatal(self, problems: Iterable[values.Problem]) -> bool:
         """Name the exception that keeps nova-compute from starting."""

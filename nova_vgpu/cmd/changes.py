@@ -89,7 +89,7 @@ class Changer(base.Lister):
             (found,) = base.select_gpus(host, wanted)
             gpu = str(found)
         declaration, problems = self.read_declaration()
-        return runs.Wish(declaration, problems, gpu)
+        return runs.Wish(declaration, problems, gpu, self.recall_gpus())
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         try:

@@ -126,7 +126,10 @@ class EnableDevice(_Device):
 
         def decide(picture: surroundings.Picture) -> _Step:
             plan = mapper.make_plan(
-                wish.declaration, picture.host, wish.problems
+                wish.declaration,
+                picture.host,
+                wish.problems,
+                seen=wish.seen,
             )
             return by_hand.enable_device(
                 picture.host,

@@ -173,7 +173,9 @@ class Doctor(base.Lister):
         return dataclasses.replace(
             examined,
             declaration=declaration,
-            plan=mapper.make_plan(declaration, examined.host, problems),
+            plan=mapper.make_plan(
+                declaration, examined.host, problems, seen=self.recall_gpus()
+            ),
             post_copy=migration.find_post_copy(*where),
         )
 

@@ -33,6 +33,7 @@ from nova_vgpu.compute import locking
 from nova_vgpu.compute import migration
 from nova_vgpu.compute import reshape
 from nova_vgpu.compute import tree
+from nova_vgpu.decisions import claims
 from nova_vgpu.decisions import providers
 
 LOG = logging.getLogger(__name__)
@@ -63,9 +64,41 @@ class LibvirtVGPUDriver(migration.Migration):
         if self._declaration.types:
             locking.get_directory()  # not only when a server is built
             with self._surviving(LOOK_FAILED):
-                self._look_after(locking.START_SECONDS)
+                self._look_first()
             # From now on nothing stops the service.
             self._validated = True
+
+    def _look_first(self) -> None:
+        """The first look, which finds mistakes in the configuration.
+
+        :raises InvalidLibvirtGPUConfig: if there are any. A GPU that
+            Placement has for this node was here, and is none.
+        """
+        try:
+            self._look_after(locking.START_SECONDS)
+        except exception.InvalidLibvirtGPUConfig:
+            published = self._list_published()
+            if published <= self._seen:
+                raise
+            self._seen |= published
+            self._look_after(locking.START_SECONDS)
+
+    def _list_published(self) -> frozenset[str]:
+        """Declared addresses of which Placement has a provider."""
+        try:
+            self._ensure_provider_tree(nova_context.get_admin_context())
+        except nova_exception.ComputeHostNotFound:
+            return frozenset()  # this node never ran before
+        node = self._host.get_hostname()
+        return frozenset(
+            address
+            for address in claims.list_addresses(self._declaration.types)
+            if self.provider_tree.exists(
+                providers.name_of(
+                    node, values.PciAddress.parse(address).node_device_name
+                )
+            )
+        )
 
     def _look_after(self, seconds: float = 0.0) -> values.Plan:
         """Upkeep as far as it goes; one guest must not stop all others.

@@ -41,7 +41,6 @@ from nova_vgpu.compute import claims
 from nova_vgpu.compute import given
 from nova_vgpu.compute import guests as compute_guests
 from nova_vgpu.compute import locking
-from nova_vgpu.compute import log
 from nova_vgpu.compute import planning
 from nova_vgpu.compute import privileged
 from nova_vgpu.decisions import pci_devices
@@ -72,7 +71,6 @@ class Holding(planning.Planning):
 
     def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         self._claims = claims.Claims(locking.hold_claims)
-        self._failures = log.FailureLog()
         self._believed = believed.Believed()
         self._given = given.Given()
         super().__init__(*args, **kwargs)

@@ -34,14 +34,17 @@ import typing
 import nova.conf
 from nova.virt.libvirt import driver as libvirt_driver
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import log
 from nova_vgpu.conf import devices
 from nova_vgpu.decisions import assignment
+from nova_vgpu.decisions import claims
 from nova_vgpu.decisions import mapper
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import type_changes
 from nova_vgpu.host import files
+from nova_vgpu.host import gpu_memory
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.host import monitor
 from nova_vgpu.host import state
@@ -77,11 +80,14 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
     sysfs: files.Files | None = files.Files(sysfs.DEFAULT_ROOT)
     #: Where the commands keep what one run has to tell the next.
     state_path: str = state.DEFAULT_PATH
+    #: Where nova-compute's user may write; None: below Nova's ``state_path``.
+    own_state_path: str | None = None
     #: Nova's; None until the providers are first updated.
     provider_tree: typing.Any
 
     def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         self._problem_log = log.ProblemLog()
+        self._failures = log.FailureLog()
         self._declaration = values.Declaration()
         self._declaration_problems: tuple[values.Problem, ...] = ()
         # The functions of each GPU that may hold its vGPUs, by its name.
@@ -94,6 +100,9 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         self._planned: _Planned | None = None
         # What ids of types meant when the service started, or since then.
         self._remembered: type_changes.Names = ()
+        # Declared addresses that are, or were, those of GPUs of this host.
+        self._seen: frozenset[str] = frozenset()
+        self._noted: frozenset[str] | None = None
         self._validated = False
         super().__init__(*args, **kwargs)
 
@@ -107,6 +116,7 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
             devices.read_declaration(CONF)
         )
         self._recall_types()
+        self._recall_gpus()
         self.mdev_classes = {
             declared.resource_class for declared in self._declaration.types
         }
@@ -125,6 +135,36 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
             self._declaration_problems += tuple(
                 type_changes.list_lost(types.lost)
             )
+
+    def _recall_gpus(self) -> None:
+        """Read which GPUs were here when this host was last looked at."""
+        if not self._declaration.types:
+            return
+        for path in (self.state_path, self._get_own_state_path()):
+            try:
+                self._seen |= gpu_memory.read(state.StateDirectory(path))
+            except exception.StateUnusable as error:
+                self._failures.say(
+                    'Could not tell which GPUs were here', error
+                )
+
+    def _get_own_state_path(self) -> str:
+        return (
+            self.own_state_path or f'{CONF.state_path}/{gpu_memory.DIRECTORY}'
+        )
+
+    def _remember_gpus(self, host: values.Host) -> None:
+        """Note which declared GPUs are here, for when one of them fails."""
+        directory = state.StateDirectory(self._get_own_state_path())
+        seen = claims.list_seen(self._seen, self._declaration.types, host)
+        try:
+            if seen != self._noted:
+                gpu_memory.write(directory, seen)
+        except exception.StateUnusable as error:
+            self._failures.say('Could not note which GPUs are here', error)
+        else:
+            self._failures.forget('Could not note which GPUs are here')
+        self._seen = self._noted = seen
 
     def _make_plan(self) -> values.Plan:
         """The plan for the host as it is now.
@@ -147,11 +187,13 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
             host,
             self._declaration_problems,
             self._remembered,
+            self._seen,
         )
         if not self._validated:
             mapper.require_valid(plan)
             self._validated = True
         self._problem_log.say(plan.problems)
+        self._remember_gpus(host)
         self._type_names = resolution.list_type_names(host)
         remembered = type_changes.list_names(
             self._remembered, host, self._declaration

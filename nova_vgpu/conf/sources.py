@@ -110,6 +110,23 @@ def load_lock_path(
     return path
 
 
+def load_state_path(
+    config_files: Sequence[str], config_dirs: Sequence[str]
+) -> str | None:
+    """``[DEFAULT]state_path``, if it is set in nova-compute's configuration.
+
+    :raises ConfigFileError: if a file cannot be read.
+    """
+    option = cfg.StrOpt('state_path')
+
+    def register(conf: cfg.ConfigOpts) -> None:
+        conf.register_opt(option)
+
+    conf, _ = load(config_files, config_dirs, register)
+    path: str | None = conf.state_path
+    return path
+
+
 def _list_directory(path: str) -> list[str]:
     """The files of a directory that count, in the order in which they do."""
     try:

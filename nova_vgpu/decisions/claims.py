@@ -14,11 +14,14 @@
 
 Addresses may be those of GPUs or of their virtual functions, also of functions
 that are not enabled at the moment: the hardware not being ready is not the
-operator's mistake. Everything else is.
+operator's mistake. Nor is an address that was on this host before: what is
+gone is a GPU that failed. Everything else is.
 """
 
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
+import contextlib
 import dataclasses
 
 from nova_vgpu import values
@@ -44,10 +47,15 @@ class Claim:
 
 
 def find_claims(
-    types: Iterable[values.DeclaredType], host: values.Host
+    types: Iterable[values.DeclaredType],
+    host: values.Host,
+    seen: frozenset[str] = frozenset(),
 ) -> tuple[tuple[Claim, ...], tuple[values.Problem, ...]]:
-    """Every claim, and a problem for every address that makes none."""
-    index = _Index(host)
+    """Every claim, and a problem for every address that makes none.
+
+    :param seen: addresses that were those of GPUs of this host before.
+    """
+    index = _Index(host, seen)
     faulty = frozenset(fault.device for fault in host.faults)
     claims: list[Claim] = []
     problems: list[values.Problem] = []
@@ -60,6 +68,33 @@ def find_claims(
             else:
                 problems.append(found)
     return tuple(claims), tuple(problems)
+
+
+def list_seen(
+    before: frozenset[str],
+    types: Sequence[values.DeclaredType],
+    host: values.Host,
+) -> frozenset[str]:
+    """The declared addresses that are those of GPUs here, or were before."""
+    claimed, _ = find_claims(types, host)
+    now = _parse_all(claim.written for claim in claimed)
+    return now | (before & list_addresses(types))
+
+
+def list_addresses(types: Iterable[values.DeclaredType]) -> frozenset[str]:
+    """The PCI addresses that are declared."""
+    return _parse_all(
+        written for declared in types for written in declared.device_addresses
+    )
+
+
+def _parse_all(texts: Iterable[str]) -> frozenset[str]:
+    """The PCI addresses among these, in their one spelling."""
+    found = set()
+    for text in texts:
+        with contextlib.suppress(values.MalformedAddress):
+            found.add(str(values.PciAddress.parse(text)))
+    return frozenset(found)
 
 
 def find_conflicts(claims: Iterable[Claim]) -> Iterator[values.Problem]:
@@ -90,8 +125,9 @@ def find_conflicts(claims: Iterable[Claim]) -> Iterator[values.Problem]:
 class _Index:
     """The host's functions by address."""
 
-    def __init__(self, host: values.Host) -> None:
+    def __init__(self, host: values.Host, seen: frozenset[str]) -> None:
         self._host = host
+        self._seen = seen
         self._by_name = {gpu.name: gpu for gpu in host.gpus}
         self._gpus: dict[values.PciAddress, values.PhysicalGPU] = {}
         self._vfs: dict[values.PciAddress, values.PhysicalGPU] = {}
@@ -125,12 +161,17 @@ class _Index:
         if any(fault.device == device for fault in self._host.faults):
             return _unreadable(declared, written)
         nearest_gpu = self._nearest(str(address))
+        was_here = str(address) in self._seen
+        if other and was_here:
+            return _gone(declared, written, 'and another device is there now')
         if other:
             finding = f'{written} is on this host, but it is no GPU'
             return _fatal(declared, 'not-a-gpu', finding, nearest_gpu)
         for gpu in self._host.gpus:
             if _may_have_vf(gpu, address):
                 return Claim(declared, written, gpu, device)
+        if was_here:
+            return _gone(declared, written, 'and is gone')
         finding = f'there is no {written} on this host'
         return _fatal(declared, 'not-on-host', finding, nearest_gpu)
 
@@ -185,6 +226,20 @@ def _fatal(
     option = declared.option('device_addresses')
     return values.Problem(
         values.Severity.FATAL, code, option, f'{option}: {finding}.', cure
+    )
+
+
+def _gone(
+    declared: values.DeclaredType, written: str, what_now: str
+) -> values.Problem:
+    option = declared.option('device_addresses')
+    return values.Problem(
+        values.Severity.ERROR,
+        'gpu-gone',
+        option,
+        f'{option}: {written} was a GPU of this host, {what_now}.',
+        "See the kernel's log and lspci: the card or its slot may have "
+        'failed. If it was taken out, take its address out too.',
     )
 
 

@@ -44,18 +44,22 @@ def make_plan(
     host: values.Host,
     found_before: Iterable[values.Problem] = (),
     remembered: type_changes.Names = (),
+    seen: frozenset[str] = frozenset(),
 ) -> values.Plan:
     """The whole plan.
 
     :param found_before: problems that reading the declaration brought up.
     :param remembered: what ids of types meant on this host so far.
+    :param seen: addresses that were those of GPUs of this host before.
     """
     changes = type_changes.find_in_use(remembered, host, declaration)
     problems = [*found_before, *validation.check_declaration(declaration)]
     problems.extend(map(type_changes.make_problem, changes))
     problems.extend(validation.check_section_names(declaration, host))
     problems.extend(validation.check_faults(host))
-    claimed, address_problems = claims.find_claims(declaration.types, host)
+    claimed, address_problems = claims.find_claims(
+        declaration.types, host, seen
+    )
     problems.extend(address_problems)
     problems.extend(claims.find_conflicts(claimed))
     names = resolution.list_type_names(host)

@@ -48,11 +48,15 @@ _MOST_ROUNDS = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Wish:
-    """The configuration, as it was read; perhaps for one GPU only."""
+    """The configuration, as it was read; perhaps for one GPU only.
+
+    ``seen`` are addresses that were those of GPUs of this host before.
+    """
 
     declaration: values.Declaration
     problems: tuple[values.Problem, ...] = ()
     gpu: str | None = None
+    seen: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -171,6 +175,9 @@ def apply(
         functions = picture.held.kept.functions
         surroundings.remember(around, picture, functions, left)
         surroundings.remember_types(around, recalled, names)
+        surroundings.remember_gpus(
+            around, wish.seen, wish.declaration, picture.host
+        )
         journal.end()
     return outcome
 
@@ -309,7 +316,7 @@ def _plan(
     remembered: type_changes.Names,
 ) -> tuple[values.Plan, tuple[values.Course, ...]]:
     made = mapper.make_plan(
-        wish.declaration, picture.host, wish.problems, remembered
+        wish.declaration, picture.host, wish.problems, remembered, wish.seen
     )
     mapper.require_valid(made)
     made = dataclasses.replace(

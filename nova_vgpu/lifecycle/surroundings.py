@@ -25,10 +25,12 @@ import uuid
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.decisions import claims
 from nova_vgpu.decisions import recall
 from nova_vgpu.decisions import resolution
 from nova_vgpu.decisions import type_changes
 from nova_vgpu.host import files
+from nova_vgpu.host import gpu_memory
 from nova_vgpu.host import kept
 from nova_vgpu.host import mixing
 from nova_vgpu.host import nvml
@@ -200,6 +202,25 @@ def remember_types(
     """
     if recalled.may_write and names != recalled.names:
         type_memory.write(around.state, names)
+
+
+def remember_gpus(
+    around: Surroundings,
+    seen: frozenset[str],
+    declaration: values.Declaration,
+    host: values.Host,
+) -> None:
+    """Keep which declared GPUs are here, for when one of them fails.
+
+    :raises StateUnusable: if it cannot be written.
+    """
+    try:
+        before = gpu_memory.read(around.state)
+    except exception.StateDamaged:
+        before = frozenset()  # it was said when it was read first
+    now = claims.list_seen(seen | before, declaration.types, host)
+    if now != before:
+        gpu_memory.write(around.state, now)
 
 
 @contextlib.contextmanager

@@ -45,6 +45,7 @@ def look(
         picture.host,
         (*wish.problems, *type_changes.list_lost(types.lost)),
         types.names,
+        wish.seen,
     )
     found: tuple[values.Course, ...] = ()
     if not made.problems_of(values.Severity.FATAL):

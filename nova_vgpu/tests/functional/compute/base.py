@@ -43,13 +43,14 @@ class NovaWithOurDriver(fixtures.Fixture):
         sys.modules['nova.virt.vgpu'] = shim
         self.addCleanup(sys.modules.pop, 'nova.virt.vgpu', None)
         # Tests never touch the machine's own sysfs, nor its state.
-        self.useFixture(
-            fixtures.MockPatchObject(
-                driver.LibvirtVGPUDriver,
-                'state_path',
-                self.useFixture(fixtures.TempDir()).path,
+        for name in ('state_path', 'own_state_path'):
+            self.useFixture(
+                fixtures.MockPatchObject(
+                    driver.LibvirtVGPUDriver,
+                    name,
+                    self.useFixture(fixtures.TempDir()).path,
+                )
             )
-        )
         self.useFixture(
             _Attribute(driver.LibvirtVGPUDriver, 'sysfs', property(_sysfs))
         )

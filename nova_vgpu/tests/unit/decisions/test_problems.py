@@ -17,6 +17,7 @@ import dataclasses
 import testtools
 
 from nova_vgpu import values
+from nova_vgpu.decisions import claims
 from nova_vgpu.decisions import mapper
 from nova_vgpu.simulation import boards
 from nova_vgpu.tests import hosts
@@ -130,6 +131,32 @@ class TestAddresses(ProblemTestCase):
             self.assertEqual(option, problem.subject, case)
             self.assertEqual(f'{option}: {message}', problem.message, case)
             self.assertEqual(cure, problem.cure, case)
+
+    def test_what_was_here_before_is_no_mistake(self) -> None:
+        """A GPU failed; its place may be another device's by now."""
+        seen = frozenset({'0000:85:00.0', '0000:e1:00.0', '0000:84:00.0'})
+        types = (listed('85:00.0', 'E1:00.0', '86:00.0', '84:00.0', 'x'),)
+        plan = mapper.make_plan(values.Declaration(types), HOST, seen=seen)
+        option = '[vgpu_T4-2Q]device_addresses'
+        self.assertEqual(
+            [
+                f'{option}: 85:00.0 was a GPU of this host, and is gone.',
+                f'{option}: E1:00.0 was a GPU of this host, and another '
+                'device is there now.',
+            ],
+            [p.message for p in plan.problems if p.code == 'gpu-gone'],
+        )
+        self.assertEqual(
+            ['not-on-host', 'malformed-address'],
+            [p.code for p in plan.problems_of(FATAL)],
+        )
+        # What is declared no more is forgotten.
+        self.assertEqual(
+            frozenset({'0000:85:00.0', '0000:84:00.0'}),
+            claims.list_seen(
+                seen, (listed('85:00.0', '86:00.0', '84:00.0', 'x'),), HOST
+            ),
+        )
 
     def test_a_host_without_gpus_says_so(self) -> None:
         problem = self.find('not-on-host', values.Host(), listed('84:00.0'))
