@@ -31,6 +31,8 @@ from nova_vgpu import values
 EXIT_ERRORS = 2
 EXIT_INTERRUPTED = 130
 
+NO_GPUS = 'No GPU of NVIDIA, Intel or AMD is on this host.'
+
 Rows = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
 
 

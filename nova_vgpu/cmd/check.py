@@ -60,6 +60,8 @@ class Check(base.Lister):
         host = self.read_host_quietly()
         problems = self.make_plan(host).problems
         self._problems = problems
+        if not host.gpus:
+            self.say(base.NO_GPUS)
         if not problems:
             self.say('No problems found.')
         return ('Severity', 'Code', 'Subject', 'Problem', 'Cure'), [

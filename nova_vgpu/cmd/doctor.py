@@ -113,7 +113,7 @@ class Doctor(base.Lister):
         )
         self._severities = frozenset(finding.severity for finding in found)
         if not host.gpus:
-            self.say('No GPU of NVIDIA, Intel or AMD is on this host.')
+            self.say(base.NO_GPUS)
         elif not found:
             self.say('Nothing was found.')
         return (

@@ -39,9 +39,10 @@ class ListGPUs(base.Lister):
     )
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        gpus = self.read_host().gpus
+        host = self.read_host()
+        gpus = [gpu for gpu in host.gpus if not gpu.is_other_device]
         if not gpus:
-            self.say('No GPU of NVIDIA, Intel or AMD is on this host.')
+            self.say(base.NO_GPUS)
         rows = [
             (
                 str(gpu),

@@ -43,9 +43,13 @@ class ListTypes(base.Lister):
         rows = [
             _row(gpu, vgpu_type, names)
             for gpu in base.select_gpus(host, parsed_args.gpu)
-            for vgpu_type in resolution.list_types(gpu, names)
+            for vgpu_type in sorted(
+                resolution.list_types(gpu, names), key=_in_order
+            )
         ]
-        if not rows:
+        if not host.gpus:
+            self.say(base.NO_GPUS)
+        elif not rows:
             self.say('No types are on offer; "nova-vgpu gpu list" says why.')
         return (
             'GPU',
@@ -56,6 +60,14 @@ class ListTypes(base.Lister):
             'Max',
             'MiB',
         ), rows
+
+
+def _in_order(vgpu_type: values.VGPUType) -> tuple[str, int, str]:
+    """nvidia-36 comes before nvidia-155."""
+    prefix, _, number = vgpu_type.id.rpartition('-')
+    if number.isdecimal():
+        return prefix, int(number), ''
+    return vgpu_type.id, 0, ''
 
 
 def _row(

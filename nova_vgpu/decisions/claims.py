@@ -193,7 +193,9 @@ class _Index:
 
     def _nearest(self, text: str) -> str:
         """The cure: what the operator may have meant, and what there is."""
-        there = [str(gpu) for gpu in self._host.gpus]
+        there = [
+            str(gpu) for gpu in self._host.gpus if not gpu.is_other_device
+        ]
         if not there:
             return 'This host has no GPUs.'
         # People leave out the domain, and then the function.

@@ -121,7 +121,9 @@ def _declare(
         raise exception.WishRefused(refused)
     wished = {granted.gpu.name for of in by_name.values() for granted in of}
     left_out = any(
-        capabilities.makes_vgpus(gpu) and gpu.name not in wished
+        capabilities.makes_vgpus(gpu)
+        and not gpu.is_other_device
+        and gpu.name not in wished
         for gpu in host.gpus
     )
     return values.Declaration(

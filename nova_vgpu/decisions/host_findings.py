@@ -191,13 +191,16 @@ def _post_copy(seen: values.Evidence) -> values.Finding:
 def _find_frameworks(
     examined: values.Examination,
 ) -> Iterator[values.Finding]:
-    using: dict[values.Framework, list[values.PhysicalGPU]] = {}
+    using: dict[tuple[values.Framework, str], list[values.PhysicalGPU]] = {}
     for gpu in examined.host.gpus:
-        if gpu.framework is not None:
-            using.setdefault(gpu.framework, []).append(gpu)
+        if gpu.framework is not None and not gpu.is_other_device:
+            model = capabilities.model_of(gpu) or str(gpu.ids or gpu)
+            using.setdefault((gpu.framework, model), []).append(gpu)
     around = examined.surroundings
-    version = around.driver_version if around is not None else None
-    for framework, gpus in using.items():
+    for (framework, _), gpus in using.items():
+        version = around.driver_version if around is not None else None
+        if any(gpu.driver != _NVIDIA_DRIVER for gpu in gpus):
+            version = None
         names = ', '.join(map(str, gpus))
         types = {t.id for gpu in gpus for t in gpu.types}
         seen = values.Evidence(_TYPES[framework], f'{len(types)} types')

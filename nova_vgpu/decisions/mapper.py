@@ -74,7 +74,8 @@ def make_plan(
         placed, twice = _place(gpu, of_gpu, declaration, makers)
         problems.extend(twice)
         if isinstance(placed, values.LeftAlone):
-            left_alone.append(placed)
+            if not gpu.is_other_device:
+                left_alone.append(placed)
         elif pci_devices.is_nothing_left(placed):
             assignments.append(placed)
         elif type_changes.is_concerned(placed.declared, changes):

@@ -114,6 +114,14 @@ def _function_obstacle(gpu: values.PhysicalGPU) -> Obstacle:
             "with a VF that a guest has with managed='yes'",
             f"Bind the VFs of {gpu} to the GPU's own driver again.",
         )
+    if gpu.vfs and gpu.sriov is not None and gpu.sriov.offset is None:
+        # Where VFs are enabled, only libvirt does not tell the offset.
+        return Obstacle(
+            'no-types-yet',
+            f'libvirt shows no vGPU type of its {len(gpu.vfs)} VFs, and '
+            'cannot tell of vendor-specific VFIO',
+            'Run it on the host itself, where sysfs tells.',
+        )
     if gpu.vfs:
         return Obstacle(
             'no-types-yet',

@@ -84,6 +84,8 @@ def _is_meant(declared: str, name: str) -> bool:
     parsed = capabilities.parse_type_name(name)
     if parsed is None:
         return False
+    if _plain(declared) == _plain(parsed.short):
+        return True  # also without a series, if the name has none
     meant = capabilities.complete_name(declared, parsed.model)
     return meant is not None and _parts(meant) == _parts(parsed)
 

@@ -325,12 +325,14 @@ def _parse_creatable(text: str) -> tuple[values.Offer, ...]:
     :raises ValueError: the line that is none.
     """
     offers = []
-    for line in text.splitlines():
-        match = _CREATABLE.fullmatch(line.strip())
+    for line in map(str.strip, text.splitlines()):
+        match = _CREATABLE.fullmatch(line)
+        if not line:
+            continue
         if match:
             vgpu_type = values.VGPUType(f'nvidia-{int(match[1])}', match[2])
             offers.append(values.Offer(vgpu_type, 1))
-        elif _HEADER.fullmatch(line.strip()) is None:
+        elif _HEADER.fullmatch(line) is None:
             raise ValueError(line)
     return tuple(offers)
 

@@ -21,6 +21,7 @@ same.
 
 from collections.abc import Iterable
 from collections.abc import Iterator
+import re
 
 from nova_vgpu import exception
 from nova_vgpu import values
@@ -30,6 +31,7 @@ from nova_vgpu.knowledge import vendors
 
 DEFAULT_ROOT = '/sys'
 
+_NOT_IN_NAMES = re.compile(r'[^A-Za-z0-9]')
 MDEV_PARENTS = ('class', 'mdev_bus')
 
 
@@ -258,8 +260,9 @@ class Scan:
 
     def _read_virtual_parent(self, name: str) -> values.PhysicalGPU:
         where = (*MDEV_PARENTS, name)
-        # libvirt's way to name a device that is on no bus
-        device = f'{self._reader.link_name(*where, "subsystem")}_{name}'
+        subsystem = self._reader.link_name(*where, 'subsystem')
+        # libvirt's way to name a device that is not on a PCI bus
+        device = _NOT_IN_NAMES.sub('_', f'{subsystem}_{name}')
         memory = functions.TypeMemory(self._is_wanted)
         offers, vgpus = self._reader.read_mdevs(
             device, where, self._reader.list(where), memory

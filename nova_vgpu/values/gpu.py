@@ -19,6 +19,9 @@ import itertools
 from nova_vgpu.values import pci
 from nova_vgpu.values import vgpu
 
+#: How libvirt's names of devices begin that are not GPUs.
+_OTHER_DEVICES = ('css_', 'ap_', 'matrix_')
+
 
 class Framework(enum.Enum):
     """The three ways in which a host shares a GPU."""
@@ -51,6 +54,14 @@ class PhysicalGPU:
     def __str__(self) -> str:
         """What an operator calls the GPU: its PCI address if it has one."""
         return str(self.address) if self.address else self.name
+
+    @property
+    def is_other_device(self) -> bool:
+        """Whether this is a parent of mdevs that does not stand for a GPU.
+
+        Channel I/O and cryptographic adapters of IBM Z have mdevs too.
+        """
+        return self.address is None and self.name.startswith(_OTHER_DEVICES)
 
     @property
     def framework(self) -> Framework | None:

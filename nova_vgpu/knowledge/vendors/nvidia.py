@@ -81,6 +81,8 @@ class NVIDIA(vendor.Vendor):
             return None
         suffix = (match['suffix'] or '').upper()
         slices = match['slices']
+        if slices and not (int(slices) and int(match['gigabytes'])):
+            return None  # no MIG instance is without a slice, or memory
         known = catalogue.model_by_token(model)
         if not (match['series'] or match['brand'] or known):
             return None  # "mtty-1" is no 1 GB type for gaming

@@ -132,6 +132,17 @@ class TestSoundHosts(DiagnosisTestCase):
             [(f.severity.value, f.code) for f in found],
         )
 
+    def test_gpus_that_differ_are_told_one_by_one(self) -> None:
+        intel = hosts.gpu('00:02.0', boards.HD_530)
+        found = self.find(examine(T4, intel), 'framework')
+        self.assertEqual(
+            {
+                ('0000:84:00.0', '15 types'),
+                ('0000:00:02.0', '2 types'),
+            },
+            {(f.subject, f.evidence[0].value) for f in found},
+        )
+
     def test_every_framework(self) -> None:
         for card, framework in (
             (T4, 'mdev.'),

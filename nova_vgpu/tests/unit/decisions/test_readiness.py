@@ -141,6 +141,15 @@ class TestObstacles(testtools.TestCase):
                 'MIG',
             ),
             (
+                'libvirt of another machine',
+                dataclasses.replace(
+                    a40('nvidia', vfs=32), sriov=values.Sriov(32)
+                ),
+                'no-types-yet',
+                'libvirt shows no vGPU type of its 32 VFs, and cannot tell',
+                'Run it on the host itself',
+            ),
+            (
                 'the driver for bare metal',
                 hosts.make_gpu(
                     hosts.gpu('84:00.0', boards.T4, types_ready=False)

@@ -45,6 +45,16 @@ ALL = (
 
 
 class TestMatches(testtools.TestCase):
+    def test_a_type_without_a_series_by_its_short_name(self) -> None:
+        gaming = values.VGPUType('nvidia-332', 'GRID RTX2070-2')
+        for text in ('RTX2070-2', 'rtx2070-2', 'GRID RTX2070-2'):
+            found = resolution.find_matches(text, [gaming])
+            self.assertEqual((gaming,), found, text)
+        self.assertTrue(
+            resolution.is_same_name('RTX2070-2', gaming.name or '')
+        )
+        self.assertEqual((), resolution.find_matches('mtty-2', [gaming]))
+
     def test_one_type_is_meant(self) -> None:
         for case, declared, expected in (
             ('by its id', 'nvidia-231', GRID),

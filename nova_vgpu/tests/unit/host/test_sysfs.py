@@ -187,6 +187,19 @@ class TestDetails(SysfsTestCase):
             path.write_text(rest)
         self.assertEqual(with_header, self.read())
 
+    def test_a_parent_is_called_what_libvirt_calls_it(self) -> None:
+        self.write()
+        types = self.root / 'devices/css0/0.0.26ab/mdev_supported_types'
+        (types / 'vfio_ccw-io').mkdir(parents=True)
+        (types / 'vfio_ccw-io/available_instances').write_text('4\n')
+        (types.parent / 'subsystem').symlink_to('../../../bus/css')
+        bus = self.root / 'class/mdev_bus'
+        bus.mkdir(parents=True)
+        (bus / '0.0.26ab').symlink_to('../../devices/css0/0.0.26ab')
+        (gpu,) = self.read().gpus
+        self.assertEqual('css_0_0_26ab', gpu.name)
+        self.assertTrue(gpu.is_other_device)
+
     def test_a_list_of_types_as_it_was_seen_on_a_host(self) -> None:
         self.write(hosts.gpu('c8:00.0', boards.L40S, vfs=1, vendor_vfio=True))
         path = self.device('0000:c8:00.4') / 'nvidia/creatable_vgpu_types'
@@ -207,6 +220,11 @@ class TestDetails(SysfsTestCase):
             ),
             ('of a full card', 'ID    : vGPU Name\n', []),
             ('empty', '', []),
+            (
+                'with blank lines and tabs',
+                '\nID : vGPU Name\n\n 1428\t: NVIDIA H200X-141C \n\n \n',
+                [('nvidia-1428', 'NVIDIA H200X-141C')],
+            ),
         ):
             path.write_text(text)
             (gpu,) = self.read().gpus

@@ -19,6 +19,8 @@ from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge.type_name import TypeName
 
 GIB = 1024
+#: No MIG instance has no slice, or no memory.
+IMPOSSIBLE = ('A100-0-5C', 'NVIDIA A100-0-5C', 'A100-00-5C', 'A100-1-0C')
 BLACKWELL = 'RTX Pro 6000 Blackwell DC'
 
 NAMES = (
@@ -129,6 +131,10 @@ NAMES = (
 
 
 class TestTypeNames(testtools.TestCase):
+    def test_names_that_cannot_be(self) -> None:
+        for text in IMPOSSIBLE:
+            self.assertIsNone(capabilities.parse_type_name(text), text)
+
     def test_names(self) -> None:
         for description, text, expected, _short in NAMES:
             found = capabilities.parse_type_name(text)
