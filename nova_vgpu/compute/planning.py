@@ -94,6 +94,7 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         self._functions: dict[str, frozenset[str]] = {}
         self._type_names: Mapping[str, str] = {}
         self._monitor: monitor.Monitor | None = None
+        self._completion = type_names.Completion(type_names.DEFAULT_PATH)
         # Nova asks from many threads. Tables that go with another plan than
         # the one that is kept would stay.
         self._planning_lock = threading.Lock()
@@ -216,7 +217,7 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
             self._monitor = monitor.Monitor(self.sysfs, self._is_declared)
         host = self._monitor.read()
         if self.sysfs.root == sysfs.DEFAULT_ROOT:
-            host = type_names.complete(host, type_names.DEFAULT_PATH)
+            host = self._completion.complete(host)
         return host
 
     def _is_declared(self, vgpu_type: values.VGPUType) -> bool:

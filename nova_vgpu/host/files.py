@@ -181,6 +181,18 @@ def is_directory(path: str) -> bool:
     return os.path.isdir(path)
 
 
+def read_stamp(path: str) -> object:
+    """What changes if a file is replaced or written; None if it is not there.
+
+    Not for sysfs, where nothing of it changes.
+    """
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
 def _printable(name: str) -> str:
     """The name with bytes that are no text escaped, so that it can be told.
 

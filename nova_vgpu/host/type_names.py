@@ -21,6 +21,8 @@ manager comes with a file that names every type of the release::
 (Read by NVIDIA/vgpu-device-manager and by xapi in the same way.)
 """
 
+from collections.abc import Iterable
+from collections.abc import Mapping
 import dataclasses
 from xml.etree import ElementTree
 
@@ -33,38 +35,73 @@ _MOST_BYTES = 32 * 1024 * 1024
 
 
 def complete(host: values.Host, path: str) -> values.Host:
-    """The host with the names that it cannot tell itself, if there are any.
+    """The host with the names that it cannot tell itself, if there are any."""
+    return Completion(path).complete(host)
 
-    The file is large, and only opened if a vGPU has a type without a name. A
-    host without it is as it was.
+
+class Completion:
+    """Completes a host that is read again and again.
+
+    The file is large. It is only opened if a vGPU has a type without a name,
+    and only again if it has changed. A host without the file is as it was.
     """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._stamp: object = None
+        self._content: Mapping[str, str] | values.ReadFault = {}
+        self._last: tuple[values.Host, values.Host] | None = None
+
+    def complete(self, host: values.Host) -> values.Host:
+        """The host with those names; the same object for the same host."""
+        unnamed = _list_unnamed(host)
+        if not unnamed:
+            return host
+        stamp = files.read_stamp(self._path)
+        if stamp != self._stamp:
+            self._stamp, self._content = stamp, _read(self._path)
+            self._last = None
+        if self._last is None or self._last[0] is not host:
+            self._last = host, _add(host, unnamed, self._content)
+        return self._last[1]
+
+
+def _list_unnamed(host: values.Host) -> set[str]:
     named = {t.id for gpu in host.gpus for t in gpu.types if t.name}
-    unnamed = {
+    return {
         vgpu.type_id
         for gpu in host.gpus
         for vgpu in gpu.all_vgpus
         if vgpu.uuid is None and vgpu.type_id not in named
     }
-    if not unnamed:
-        return host
+
+
+def _add(
+    host: values.Host,
+    unnamed: Iterable[str],
+    content: Mapping[str, str] | values.ReadFault,
+) -> values.Host:
+    if isinstance(content, values.ReadFault):
+        return dataclasses.replace(host, faults=(*host.faults, content))
+    found = tuple(
+        (type_id, content[type_id])
+        for type_id in sorted(unnamed)
+        if type_id in content
+    )
+    return dataclasses.replace(host, type_names=found) if found else host
+
+
+def _read(path: str) -> Mapping[str, str] | values.ReadFault:
+    """All names of the file; none if it is not there."""
     directory, _, name = path.rpartition('/')
     try:
-        text = files.Files(directory, _MOST_BYTES).read(name)
-        known = _parse(text)
+        return _parse(files.Files(directory, _MOST_BYTES).read(name))
     except files.Unreadable as error:
         if error.gone:
-            return host
-        fault = values.ReadFault(name, error.path, error.reason)
+            return {}
+        return values.ReadFault(name, error.path, error.reason)
     except (ElementTree.ParseError, ValueError) as error:
-        fault = values.ReadFault(name, path, str(error))
-    else:
-        found = tuple(
-            (type_id, known[type_id])
-            for type_id in sorted(unnamed)
-            if type_id in known
-        )
-        return dataclasses.replace(host, type_names=found)
-    return dataclasses.replace(host, faults=(*host.faults, fault))
+        return values.ReadFault(name, path, str(error))
 
 
 def _parse(text: str) -> dict[str, str]:

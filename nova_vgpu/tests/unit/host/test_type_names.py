@@ -12,6 +12,7 @@
 
 """Names of types that a full card does not tell."""
 
+import dataclasses
 import pathlib
 
 import fixtures
@@ -20,6 +21,7 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.decisions import mapper
 from nova_vgpu.decisions import providers
+from nova_vgpu.host import files
 from nova_vgpu.host import type_names
 from nova_vgpu.simulation import boards
 from nova_vgpu.tests import hosts
@@ -80,6 +82,26 @@ class TestTypeNames(testtools.TestCase):
 
     def test_a_host_without_the_file_is_as_it_was(self) -> None:
         self.assertIs(FULL, self.complete(FULL))
+
+    def test_the_file_is_read_again_only_if_it_changed(self) -> None:
+        self.path.write_text(FILE)
+        completion = type_names.Completion(str(self.path))
+        first = completion.complete(FULL)
+        self.assertEqual(
+            (('nvidia-1155', 'NVIDIA L40S-24Q'),), first.type_names
+        )
+        with fixtures.MockPatchObject(
+            files.Files, 'read', side_effect=AssertionError
+        ):
+            self.assertIs(first, completion.complete(FULL))
+            # Another look at the same host, in which something changed.
+            other = dataclasses.replace(FULL)
+            self.assertEqual(first, completion.complete(other))
+        self.path.write_text(FILE.replace('L40S-24Q', 'L40S-24C!'))
+        (name,) = completion.complete(FULL).type_names
+        self.assertEqual('NVIDIA L40S-24C!', name[1])
+        self.path.unlink()
+        self.assertIs(FULL, completion.complete(FULL))
 
     def test_a_file_that_makes_no_sense_is_a_fault(self) -> None:
         for case, text in (
