@@ -26,6 +26,7 @@ from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
 
+from nova_vgpu.compute import address_moves
 from nova_vgpu.compute import guests
 from nova_vgpu.compute import operations
 from nova_vgpu.compute import planning
@@ -107,10 +108,12 @@ class Migration(operations.Operations):
             data.target_mdevs = {
                 old: new for old, new in targets.items() if old not in moved
             }
-            data.pci_dev_map_src_dst = {
-                **data.pci_dev_map_src_dst,
-                **{_address(old): _address(new) for old, new in moved.items()},
-            }
+            data.pci_dev_map_src_dst = address_moves.order(
+                {
+                    **data.pci_dev_map_src_dst,
+                    **{_address(o): _address(n) for o, n in moved.items()},
+                }
+            )
         return data
 
     def pre_live_migration(

@@ -195,7 +195,11 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
             self._validated = True
         self._problem_log.say(plan.problems)
         self._remember_gpus(host)
-        self._type_names = resolution.list_type_names(host)
+        # A GPU that is full may name no type any more.
+        self._type_names = {
+            **self._type_names,
+            **resolution.list_type_names(host),
+        }
         remembered = type_changes.list_names(
             self._remembered, host, self._declaration
         )

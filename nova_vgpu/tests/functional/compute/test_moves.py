@@ -18,6 +18,7 @@ import fixtures
 from nova import exception as nova_exception
 from nova.tests.functional.api import client
 
+from nova_vgpu.tests.functional.compute import simulated_guests
 from nova_vgpu.tests.functional.compute import simulated_mdevs
 from nova_vgpu.tests.functional.compute import test_servers
 from nova_vgpu.tests.functional.compute import test_vendor_vfio
@@ -232,3 +233,38 @@ class TwoFunctionsTest(LiveMigrationTestBase):
         self.assertEqual(2, len(set(functions)))
         self._reboot_server(self.server, hard=True)
         self.assertEqual(functions, self.vgpus_of(self.server, 'host2'))
+
+
+class TwoTypesTest(LiveMigrationTestBase):
+    """The other host has the types on functions of swapped addresses."""
+
+    def test_each_vgpu_finds_its_type(self) -> None:
+        gpus = l40s(), l40s('61:00.0')
+        self.declare('L40S-24Q', 'L40S-48Q')
+        self.list_addresses('L40S-48Q', '61:00.0')
+        self.flags(mdev_class='CUSTOM_BIG', group='mdev_L40S-48Q')
+        self._delete_server(self.server)
+        self.src = self.restart_host('host1', *gpus)
+        self.list_addresses('L40S-24Q', '61:00.0')
+        self.list_addresses('L40S-48Q', '41:00.0')
+        self.dest = self.start_host('host2', *gpus)
+        flavor = self._create_flavor(
+            extra_spec={'resources:VGPU': '1', 'resources:CUSTOM_BIG': '1'}
+        )
+        self.server = self.boot(host='host1', flavor_id=flavor)
+        types = {
+            'ua-vgpu-0-NVIDIA_L40S-24Q': L40S_24Q,
+            'ua-vgpu-1-NVIDIA_L40S-48Q': test_vendor_vfio.L40S_48Q,
+        }
+        self.assertEqual(types, self.types_by_alias('host1'))
+        self._live_migrate(self.server)
+        self.assertEqual(types, self.types_by_alias('host2'))
+
+    def types_by_alias(self, host: str) -> dict[str, int | None]:
+        """What a guest was given, and what it has."""
+        return {
+            hostdev['alias']: self.simulated[host].current_type(
+                simulated_guests.key_of(hostdev)
+            )
+            for hostdev in self.guest_of(self.server, host).hostdevs
+        }
