@@ -17,8 +17,10 @@ they hang together. Here is what Placement is told.
 """
 
 import collections
+from collections.abc import Collection
 from collections.abc import Iterator
 import contextlib
+import copy
 import typing
 
 from nova import context as nova_context
@@ -42,13 +44,18 @@ CONF = nova.conf.CONF
 LOOK_FAILED = 'Could not look at the GPUs of the host'
 UPDATE_FAILED = 'Could not update the providers of GPUs'
 
+MOVE_FAILED = 'Could not move what servers hold to the providers of GPUs'
+#: Nova repeats an update three times; the last one has to end well.
+_MOVES = 2
+
 _Wanted = tuple[values.PhysicalGPU, values.Provider]
 
 
 class LibvirtVGPUDriver(migration.Migration):
     """``compute_driver = vgpu.LibvirtVGPUDriver``."""
 
-    _has_published = False
+    #: How often allocations may still be moved before an update goes on.
+    _moves_left = _MOVES
     #: The resource classes of provider.yaml; read once, as Nova does.
     _additional: frozenset[str] | None = None
     #: The providers that follow from a plan, for a node.
@@ -133,7 +140,7 @@ class LibvirtVGPUDriver(migration.Migration):
             self._surviving(UPDATE_FAILED),
             tree.all_or_nothing(provider_tree, allocations),
         ):
-            self._update_gpu_providers(provider_tree, nodename, allocations)
+            self._update_gpu_providers(provider_tree, nodename)
 
     @contextlib.contextmanager
     def _surviving(self, what: str) -> Iterator[None]:
@@ -146,7 +153,8 @@ class LibvirtVGPUDriver(migration.Migration):
         try:
             yield
         except (
-            nova_exception.ReshapeNeeded,  # a request to Nova, not a failure
+            # Nova reads Placement again, and repeats the update.
+            nova_exception.ResourceProviderUpdateConflict,
             exception.InvalidLibvirtGPUConfig,  # for the operator to correct
         ):
             raise
@@ -156,10 +164,7 @@ class LibvirtVGPUDriver(migration.Migration):
             self._failures.forget(what)
 
     def _update_gpu_providers(
-        self,
-        provider_tree: typing.Any,
-        nodename: str,
-        allocations: dict[str, typing.Any] | None,
+        self, provider_tree: typing.Any, nodename: str
     ) -> None:
         """One provider per physical GPU, with traits.
 
@@ -173,21 +178,15 @@ class LibvirtVGPUDriver(migration.Migration):
         names = {provider.name for _, provider in wanted}
         held = tree.list_held(provider_tree, nodename)
         if reshape.is_needed(held, nodename, plan, names):
-            if self._has_published:
-                self._failures.say(
-                    'Could not move what servers hold to the providers of '
-                    'GPUs',
-                    'Nova does so only when it starts; restart nova-compute',
-                )
-                return
-            if allocations is None:
-                LOG.info('Asking for a reshape of the providers of GPUs.')
-                raise nova_exception.ReshapeNeeded()
+            if self._moves_left:
+                self._moves_left -= 1
+                self._move_allocations(provider_tree, nodename, plan, names)
+            # With the next update; this one has to come to an end.
+            self._moves_left = _MOVES
+            return
+        self._moves_left = _MOVES
         stock = self._stock()
         tree.ensure_providers(provider_tree, nodename, held, wanted, stock)
-        if allocations is not None:
-            self._reshape(provider_tree, nodename, plan, allocations)
-            held = tree.list_held(provider_tree, nodename)
         devices = {gpu.name for gpu in plan.gpus}
         awaited = providers.list_awaited(plan, self._declaration.types)
         for leftover in tree.list_leftovers(
@@ -195,7 +194,6 @@ class LibvirtVGPUDriver(migration.Migration):
         ):
             device = leftover.name.removeprefix(f'{nodename}_')
             tree.fence(provider_tree, leftover, stock, device in awaited)
-        self._has_published = True
 
     def _list_wanted(self, plan: values.Plan, node: str) -> list[_Wanted]:
         """The providers of a plan, and of which GPUs they are."""
@@ -209,14 +207,70 @@ class LibvirtVGPUDriver(migration.Migration):
             self._wanted = before = (plan, node, wanted)
         return before[2]
 
+    def _move_allocations(
+        self,
+        provider_tree: typing.Any,
+        nodename: str,
+        plan: values.Plan,
+        names: Collection[str],
+    ) -> typing.NoReturn:
+        """Move what servers hold to the providers of GPUs, in Placement.
+
+        :raises ResourceProviderUpdateConflict: whatever came of it, for what
+            Nova knows of Placement is outdated then. Nova reads it again, and
+            repeats the update.
+        """
+        root = provider_tree.data(nodename)
+        try:
+            self._reshape(root, plan, names)
+        except nova_exception.NovaException as error:
+            self._failures.say(MOVE_FAILED, error)
+        else:
+            self._failures.forget(MOVE_FAILED)
+        raise nova_exception.ResourceProviderUpdateConflict(
+            uuid=root.uuid,
+            generation=root.generation,
+            error='the driver moved allocations to providers of GPUs',
+        )
+
     def _reshape(
+        self, root: typing.Any, plan: values.Plan, names: Collection[str]
+    ) -> None:
+        """The request to Placement, with everything read again."""
+        context = nova_context.get_admin_context()
+        client = self.virtapi.reportclient
+        # With sharing providers of other trees: what is missing is removed.
+        fresh = client.get_provider_tree_and_ensure_root(
+            context, root.uuid, name=root.name
+        )
+        allocations = client.get_allocations_for_provider_tree(
+            context, root.name
+        )
+        before = copy.deepcopy(allocations)
+        reshape.ensure_targets(fresh, root.name, names)
+        reshape.move_from_functions(fresh, root.name, plan, allocations)
+        self._move_from_root(fresh, root.name, plan, allocations)
+        reshape.make_room(fresh, names, allocations)
+        moved = {
+            consumer: held
+            for consumer, held in allocations.items()
+            if held != before[consumer]
+        }
+        client.update_from_provider_tree(
+            context, fresh, allocations=moved or None
+        )
+        LOG.info(
+            'Moved what %s consumers hold to the providers of GPUs.',
+            len(moved),
+        )
+
+    def _move_from_root(
         self,
         provider_tree: typing.Any,
         nodename: str,
         plan: values.Plan,
         allocations: dict[str, typing.Any],
     ) -> None:
-        reshape.move_from_functions(provider_tree, nodename, plan, allocations)
         if not self._is_reshape_needed_vgpu_on_root(provider_tree, nodename):
             return
         root = provider_tree.data(nodename)

@@ -15,14 +15,21 @@
 Nova's own driver makes a provider of every function that offers types: of the
 GPU, which has the same name here, or of each of its virtual functions. What
 servers hold of the latter moves to the provider of the GPU.
+
+Nova reshapes only while the service starts, and only if Placement can be
+reached at that moment. So the driver asks Placement itself, whenever it has
+to be: a GPU may get ready later.
 """
 
+import collections
 from collections.abc import Collection
 from collections.abc import Container
+from collections.abc import Iterable
 import typing
 
 from nova_vgpu import values
 from nova_vgpu.compute import tree
+from nova_vgpu.decisions import inventories
 from nova_vgpu.decisions import providers
 
 
@@ -64,6 +71,40 @@ def move_from_functions(
                 resources[name] = resources.get(name, 0) + amount
     for old, _ in moves:
         provider_tree.remove(old)
+
+
+def ensure_targets(
+    provider_tree: tree.Tree, node: str, wanted: Iterable[str]
+) -> None:
+    """Create the providers that allocations can move to."""
+    for name in wanted:
+        if not provider_tree.exists(name):
+            provider_tree.new_child(name, node)
+
+
+def make_room(
+    provider_tree: tree.Tree,
+    wanted: Iterable[str],
+    allocations: dict[str, typing.Any],
+) -> None:
+    """Let the providers of GPUs have what is allocated from them.
+
+    What they are to offer beyond that follows with the next update.
+
+    :param allocations: all of the node, as they are to be.
+    """
+    used: dict[str, collections.Counter[str]] = collections.defaultdict(
+        collections.Counter
+    )
+    for consumer in allocations.values():
+        for uuid, given in consumer['allocations'].items():
+            used[uuid].update(given['resources'])
+    for name in wanted:
+        provider = provider_tree.data(name)
+        offered = inventories.make_room(
+            tree.make_value(provider, provider.inventory, used[provider.uuid])
+        )
+        provider_tree.update_inventory(name, tree.to_nova(offered))
 
 
 def _find_moves(

@@ -122,9 +122,9 @@ def _offer(
     after = {provider.resource_class: _inventory(provider.total)}
     if own and own != after:
         used = stock.read_used(before.uuid)
-        after = _to_nova(
+        after = to_nova(
             inventories.plan_inventories(
-                provider, _make_value(before, own, used)
+                provider, make_value(before, own, used)
             )
         )
     if own != after:
@@ -159,7 +159,7 @@ def list_leftovers(
             provider.parent_uuid == root
             and provider.name not in wanted
             and ownership.is_of_gpu(
-                _make_value(provider, provider.inventory),
+                make_value(provider, provider.inventory),
                 node,
                 classes,
                 devices,
@@ -212,12 +212,12 @@ def list_classes(tree: Tree, stock: Stock) -> frozenset[str]:
             continue
         own = stock.without_additional(provider.inventory)
         node = tree.data(provider.parent_uuid).name
-        if ownership.is_of_gpu(_make_value(provider, own), node, ()):
+        if ownership.is_of_gpu(make_value(provider, own), node, ()):
             found |= own.keys()
     return frozenset(found)
 
 
-def _make_value(
+def make_value(
     provider: typing.Any,
     inventory: Inventories,
     used: Mapping[str, int] | None = None,
@@ -237,7 +237,7 @@ def _make_value(
     )
 
 
-def _to_nova(
+def to_nova(
     planned: Iterable[values.Inventory],
 ) -> dict[str, dict[str, typing.Any]]:
     found = {}
@@ -249,7 +249,7 @@ def _to_nova(
 
 def _inventory(total: int) -> dict[str, typing.Any]:
     # Two guests cannot share a vGPU: the ratio is 1.
-    (of_class,) = _to_nova(
+    (of_class,) = to_nova(
         [values.Inventory('VGPU', total, max_unit=total)]
     ).values()
     return of_class

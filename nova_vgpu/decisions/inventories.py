@@ -66,6 +66,26 @@ def retire_inventories(
     return in_order(_retire(list(held.inventories), held, None))
 
 
+def make_room(held: values.HeldProvider) -> tuple[values.Inventory, ...]:
+    """What a provider has to have for allocations that move to it.
+
+    Placement takes them only as far as its inventory is not reserved. So what
+    is used is all that there is, and nothing is reserved.
+
+    :param held: with the usage that it is to have.
+    """
+    there = {i.resource_class: i for i in held.inventories}
+    for name, used in held.used:
+        before = there.get(name, values.Inventory(name, used))
+        there[name] = dataclasses.replace(
+            before,
+            total=max(before.total - before.reserved, used),
+            reserved=0,
+            max_unit=max(before.max_unit, used),
+        )
+    return in_order(tuple(there.values()))
+
+
 def in_order(
     inventories: tuple[values.Inventory, ...] | Iterator[values.Inventory],
 ) -> tuple[values.Inventory, ...]:

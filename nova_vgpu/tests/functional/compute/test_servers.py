@@ -16,7 +16,10 @@ import concurrent.futures
 import threading
 import typing
 
+import fixtures
+from keystoneauth1 import exceptions as ks_exception
 import nova.conf
+from nova.scheduler.client import report
 
 from nova_vgpu.conf import devices
 from nova_vgpu.simulation import boards
@@ -255,27 +258,92 @@ class ChangesTest(OurTestBase):
 class ComingFromNovaTest(simulated.SimulatedTestBase):
     """A host with servers, first with Nova's driver and then with this."""
 
-    def test_what_servers_hold_of_functions_moves_to_the_gpu(self) -> None:
+    def setUp(self) -> None:
+        super().setUp()
         self.useFixture(base.NovaWithOurDriver())
         self.flags(enabled_mdev_types=['nvidia-562'], group='devices')
         self.start_host('host1', a40())
-        servers = [self.boot(), self.boot()]
-        functions = [self.mdevs_of(server) for server in servers]
+        self.servers = [self.boot(), self.boot()]
+        self.functions = [self.mdevs_of(server) for server in self.servers]
         self.assertIsNone(self.provider(A40))
-        self.assertIsNotNone(self.provider(functions[0][0]))
-
+        self.assertIsNotNone(self.provider(self.functions[0][0]))
         self.flags(compute_driver='vgpu.LibvirtVGPUDriver')
-        self.restart_host('host1')
-        gpu = self.provider(A40)
-        self.assertIsNotNone(gpu)
+
+    def check_moved(self) -> str:
+        """What servers hold moved; the UUID of the provider of the GPU."""
+        gpu = str(self.provider(A40))
         self.assertEqual({'VGPU': 2}, self._get_provider_usages(gpu))
-        for server, function in zip(servers, functions, strict=True):
+        for server, function in zip(self.servers, self.functions, strict=True):
             self.assertIsNone(self.provider(function[0]))
             held = self.placement.get(f'/allocations/{server["id"]}').body
             self.assertEqual(
                 {'VGPU': 1}, held['allocations'][gpu]['resources']
             )
             self.assertEqual(function, self.mdevs_of(server))
+        return gpu
+
+    def test_what_servers_hold_of_functions_moves_to_the_gpu(self) -> None:
+        self.restart_host('host1')
+        gpu = self.check_moved()
         third = self.boot()
-        self.assertNotIn(self.mdevs_of(third), functions)
+        self.assertNotIn(self.mdevs_of(third), self.functions)
         self.assertEqual({'VGPU': 3}, self._get_provider_usages(gpu))
+
+    def test_with_fewer_instances_and_somebody_who_is_faster(self) -> None:
+        nova.conf.devices.register_dynamic_opts(CONF)
+        self.flags(max_instances=1, group='mdev_nvidia-562')
+        conflicts = self.conflict_once()
+        self.restart_host('host1')
+        self.assertEqual([1], conflicts)
+        self.check_moved()
+        self.assertEqual(2, (self.inventory(A40) or {})['total'])
+
+    def conflict_once(self) -> list[int]:
+        """Somebody changes a provider just before the first reshape."""
+        post = report.SchedulerReportClient.post
+        seen: list[int] = []
+
+        def change_and_post(
+            client: typing.Any, url: str, *args: typing.Any, **more: typing.Any
+        ) -> typing.Any:
+            if url == '/reshaper' and not seen:
+                seen.append(1)
+                self._create_trait('CUSTOM_RACK_7')
+                root = self._get_provider_uuid_by_host('host1')
+                traits = self._get_provider_traits(root)
+                self._set_provider_traits(root, [*traits, 'CUSTOM_RACK_7'])
+            return post(client, url, *args, **more)
+
+        self.useFixture(
+            fixtures.MockPatchObject(
+                report.SchedulerReportClient, 'post', change_and_post
+            )
+        )
+        return seen
+
+    def test_placement_is_down_at_the_first_start(self) -> None:
+        with fixtures.MockPatchObject(
+            report.SchedulerReportClient,
+            '_ensure_resource_provider',
+            side_effect=ks_exception.ConnectFailure,
+        ):
+            self.restart_host('host1')
+        self._run_periodics()
+        self.check_moved()
+        self.assertNotIn('ReshapeNeeded', self.stdlog.logger.output)
+        self.boot(flavor_id=self._create_flavor())
+
+    def test_providers_of_nova_33_that_are_not_declared_go(self) -> None:
+        """They carry no trait that would say whose they are."""
+        self._delete_server(self.servers[1])
+        (used,), (unused,) = self.functions
+        for function in (used, unused):
+            path = f'/resource_providers/{self.provider(function)}/traits'
+            before = self.placement.get(path, version='1.6').body
+            self.placement.put(path, {**before, 'traits': []}, version='1.6')
+        devices.register_opts(CONF)
+        self.flags(unlisted_gpus='ignore', group='devices')
+        self.restart_host('host1')
+        self.assertIsNone(self.provider(unused))
+        inventory = self.inventory(used) or {}
+        self.assertEqual(inventory['total'], inventory['reserved'])

@@ -220,3 +220,28 @@ class TestInventories(testtools.TestCase):
                 {i.resource_class: (i.total, i.reserved) for i in found},
                 case,
             )
+
+
+class TestMakeRoom(testtools.TestCase):
+    """For allocations that move, what is used is all that there is."""
+
+    def test_table(self) -> None:
+        def vgpus(total: int, reserved: int = 0) -> values.Inventory:
+            return values.Inventory('VGPU', total, reserved, max_unit=total)
+
+        for case, there, used, expected in (
+            ('a new provider', (), 2, (vgpus(2),)),
+            ('room enough', (vgpus(6),), 2, (vgpus(6),)),
+            ('less than is used', (vgpus(1),), 3, (vgpus(3),)),
+            ('all reserved', (vgpus(6, 6),), 2,
+             (values.Inventory('VGPU', 2, max_unit=6),)),
+            ('nothing used', (vgpus(6, 6),), 0, (vgpus(6, 6),)),
+        ):  # fmt: skip
+            held = values.HeldProvider(
+                'uuid',
+                'name',
+                1,
+                inventories=there,
+                used=(('VGPU', used),) if used else (),
+            )
+            self.assertEqual(expected, inventories.make_room(held), case)
