@@ -14,16 +14,19 @@
 
 import itertools
 import pathlib
+import re
 import typing
 
 import fixtures
 from nova.conf import devices as nova_devices
 from oslo_config import cfg
+from oslo_log import versionutils
 import testtools
 
 from nova_vgpu import values
 from nova_vgpu.conf import devices
 
+PAGE = pathlib.Path(__file__).parents[3] / 'doc/source/admin/log.rst'
 OURS_FIRST = 'ours first'
 NOVAS_FIRST = "Nova's first"
 OURS_LATE = 'ours when the declaration is read'
@@ -205,3 +208,23 @@ traits = CUSTOM_Y
         nova_devices.register_dynamic_opts(conf)
         self.declare(conf)
         self.assertNotIn('Deprecated', self.log.output)
+
+    def test_the_page_of_the_log_has_what_nova_says_about_ours(self) -> None:
+        """Nova reads our names as old names of its own options."""
+        # Each is said once in a process.
+        self.patch(versionutils, '_deprecated_messages_sent', {})
+        conf = self.load(
+            OURS_LATE,
+            '[devices]\nenabled_vgpu_types = nvidia-35\n'
+            '[vgpu_nvidia-35]\ndevice_addresses = 84:00.0\n',
+        )
+        nova_devices.register_dynamic_opts(conf)
+        self.assertEqual(
+            ['84:00.0'], conf['mdev_nvidia-35']['device_addresses']
+        )
+        self.declare(conf)
+        page = ' '.join(PAGE.read_text().split())
+        lines = re.findall(r'Deprecated: .*?"\.', self.log.output)
+        self.assertEqual(2, len(lines), self.log.output)
+        for line in lines:
+            self.assertIn(line.replace('nvidia-35', '…'), page)
