@@ -20,15 +20,12 @@ another driver, and the vGPU is gone. What their aliases are for is said in
 """
 
 from collections.abc import Iterable
-from collections.abc import Iterator
 import typing
 
 from nova.virt.libvirt import config as guest_config
 
 from nova_vgpu import values
 from nova_vgpu.host import guests
-
-GuestConfig = typing.Any  # nova.virt.libvirt.config.LibvirtConfigGuest
 
 
 # Nova has no type hints that mypy could follow.
@@ -91,21 +88,6 @@ def make_function(address: values.PciAddress, alias: str) -> FunctionHostdev:
     hostdev.function = f'{address.function:x}'
     hostdev.alias = alias
     return hostdev
-
-
-def list_functions(config: GuestConfig) -> Iterator[FunctionHostdev]:
-    """A guest's virtual functions that are vGPUs, to attach and detach."""
-    for device in config.devices:
-        if isinstance(
-            device, guest_config.LibvirtConfigGuestHostdevPCI
-        ) and guests.is_alias(device.alias):
-            address = values.PciAddress(
-                int(device.domain, 16),
-                int(device.bus, 16),
-                int(device.slot, 16),
-                int(device.function, 16),
-            )
-            yield make_function(address, device.alias)
 
 
 def is_function(name: str) -> bool:

@@ -17,7 +17,8 @@ whether the guest did so or not. The guest may release it at any time after
 that, or never. What it has is in its XML.
 
 Devices are handled as libvirt describes them, so that one that comes back has
-the place in the guest and the alias that it had before.
+the alias that it had before, which says what type a vGPU is of. It does not
+keep its place in the guest, which another device may have got meanwhile.
 """
 
 from collections.abc import Iterable
@@ -74,13 +75,17 @@ def list_devices(guest: Guest) -> tuple[Device, ...]:
 
 def list_vgpus(guest: Guest) -> tuple[Device, ...]:
     """The vGPUs that a guest has."""
-    return tuple(device for device in list_devices(guest) if device.is_vgpu)
+    return parse_vgpus(guest.get_xml_desc())
+
+
+def parse_vgpus(xml: str) -> tuple[Device, ...]:
+    """The vGPUs in the XML of a guest."""
+    return tuple(device for device in _parse(xml) if device.is_vgpu)
 
 
 def list_defined_vgpus(guest: Guest) -> tuple[Device, ...]:
     """The vGPUs that a guest is defined with, whether it has them or not."""
-    defined = _parse(guest.get_xml_desc(dump_inactive=True))
-    return tuple(device for device in defined if device.is_vgpu)
+    return parse_vgpus(guest.get_xml_desc(dump_inactive=True))
 
 
 def await_removal(
@@ -126,6 +131,9 @@ def _parse(xml: str) -> tuple[Device, ...]:
 
 def _parse_device(element: ElementTree.Element) -> Device | None:
     """One device; None if Nova does not detach devices of its kind."""
+    place = element.find('address')
+    if place is not None:
+        element.remove(place)
     xml = ElementTree.tostring(element, encoding='unicode')
     if element.tag == 'interface':
         mac = element.find('mac')

@@ -23,11 +23,9 @@ import typing
 from nova import exception as nova_exception
 from nova.compute import power_state
 import nova.conf
-from nova.virt.libvirt import config as guest_config
 from nova.virt.libvirt import driver as libvirt_driver
 from oslo_log import log as logging
 
-from nova_vgpu.compute import guests
 from nova_vgpu.compute import hotplug
 from nova_vgpu.compute import locking
 from nova_vgpu.compute import recovery
@@ -61,6 +59,10 @@ class Suspension(recovery.Recovery):
                 nova_exception.DeviceDetachFailed,
                 nova_exception.PciDeviceDetachFailed,
             ) as error:
+                # For a snapshot Nova does not log it.
+                LOG.warning(
+                    'Could not suspend the guest: %s', error, instance=instance
+                )
                 if not self._undo_suspend(instance, before, error):
                     raise
                 raise nova_exception.InstanceFaultRollback(
@@ -219,11 +221,8 @@ class Suspension(recovery.Recovery):
                     instance=noted.instance,
                 )
 
-    def _get_mdevs_from_guest_config(self, xml: str) -> list[typing.Any]:
-        """Extends Nova's, which finds mdevs alone to attach them again."""
-        config = guest_config.LibvirtConfigGuest()
-        config.parse_str(xml)
-        return [
-            *super()._get_mdevs_from_guest_config(xml),
-            *guests.list_functions(config),
-        ]
+    def _get_mdevs_from_guest_config(
+        self, xml: str
+    ) -> tuple[hotplug.Device, ...]:
+        """Replaces Nova's, which finds mdevs alone and drops their aliases."""
+        return hotplug.parse_vgpus(xml)

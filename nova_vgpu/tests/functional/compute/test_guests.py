@@ -19,12 +19,12 @@ import typing
 import fixtures
 import libvirt
 from nova import utils as nova_utils
-from nova.virt.libvirt import config as guest_config
 from nova.virt.libvirt import host
 import testtools
 
 from nova_vgpu import values
 from nova_vgpu.compute import guests
+from nova_vgpu.compute import hotplug
 from nova_vgpu.host import guests as host_guests
 
 VF = values.PciAddress.parse('0001:c8:00.4')
@@ -57,11 +57,6 @@ class GuestsTest(testtools.TestCase):
         domain.undefine()
         return xml
 
-    def parse(self, xml: str) -> guests.GuestConfig:
-        config = guest_config.LibvirtConfigGuest()
-        config.parse_str(xml)
-        return config
-
     def test_libvirt_keeps_the_type_and_that_it_is_not_managed(self) -> None:
         for case, name, expected in (
             ('a name', 'NVIDIA L40S-24Q', 'NVIDIA L40S-24Q'),
@@ -77,7 +72,7 @@ class GuestsTest(testtools.TestCase):
             xml = self.define(guests.make_function(VF, alias))
             vgpus = host_guests.parse_devices(xml).vgpus
             self.assertEqual(expected, vgpus['pci_0001_c8_00_4'], case)
-            (hostdev,) = guests.list_functions(self.parse(xml))
+            hostdev, _ = hotplug.parse_vgpus(xml)
             self.assertIn('managed="no"', hostdev.to_xml(), case)
             # Detached and attached again it is the same.
             again = host_guests.parse_devices(self.define(hostdev))
@@ -85,6 +80,9 @@ class GuestsTest(testtools.TestCase):
             xml = self.define(guests.make_mdev(OTHER_MDEV, alias))
             vgpus = host_guests.parse_devices(xml).vgpus
             self.assertEqual(expected, vgpus[OTHER_MDEV], case)
+            mdev, _ = hotplug.parse_vgpus(xml)
+            again = host_guests.parse_devices(self.define(mdev))
+            self.assertEqual(vgpus, again.vgpus, case)
 
     def test_other_devices_are_told_from_vgpus(self) -> None:
         alias = host_guests.make_alias(0, None)

@@ -98,6 +98,9 @@ class BothKindsTestBase(test_vendor_vfio.VendorVFIOTestBase):
         running_with = map(simulated_guests.key_of, its_guest.hostdevs)
         self.assertEqual(own, sorted(running_with), case)
         self.assertEqual(own, self.names_of(server), case)
+        # A live migration takes it from here.
+        (alias,) = (hostdev['alias'] for hostdev in its_guest.hostdevs)
+        self.assertRegex(alias, 'ua-vgpu-0-(GRID_T4-8Q|NVIDIA_L40S-24Q)')
 
 
 class ColdSnapshotTest(BothKindsTestBase):
@@ -105,8 +108,11 @@ class ColdSnapshotTest(BothKindsTestBase):
 
     def test_the_server_runs_on_with_its_vgpu(self) -> None:
         self.flags(disable_libvirt_livesnapshot=True, group='workarounds')
-        for case, flavor in self.flavors.items():
-            server = self.boot(flavor_id=flavor)
+        servers = {
+            case: self.boot(flavor_id=flavor)
+            for case, flavor in self.flavors.items()
+        }
+        for case, server in servers.items():
             own = self.names_of(server)
             # Nova's fake of the disks writes no file to upload.
             with fixtures.MockPatch(
@@ -118,7 +124,18 @@ class ColdSnapshotTest(BothKindsTestBase):
                     server, {'OS-EXT-STS:task_state': None}
                 )
             self.assert_active(server, own, case)
+        # One that is paused cannot release its vGPU.
+        server = servers['function']
+        self.api.post_server_action(server['id'], {'pause': None})
+        self._wait_for_state_change(server, 'PAUSED')
+        self._snapshot_server(server, 'paused')
+        self._wait_for_server_parameter(
+            server, {'OS-EXT-STS:task_state': None}
+        )
+        self.assertEqual('PAUSED', self.api.get_server(server['id'])['status'])
+        self.assertEqual(1, len(self.guest_of(server).hostdevs))
         log = self.stdlog.logger.output
+        self.assertIn('a paused guest cannot release its vGPU', log)
         self.assertEqual(2, log.count('Beginning cold snapshot process'))
         self.assertEqual(2, log.count('Snapshot image upload complete'))
 

@@ -96,6 +96,17 @@ class HotplugTest(testtools.TestCase):
             'pci_0000_41_00_4, 52:54:00:6d:90:02', hotplug.join_names(attached)
         )
         self.assertEqual(set(before), set(hotplug.list_devices(guest)))
+        self.assertIn('ua-vgpu-0-NVIDIA_L40S-24Q', attached[0].to_xml())
+
+    def test_its_place_in_the_guest_is_not_asked_for_again(self) -> None:
+        """It may be another device's by then."""
+        (mdev,) = hotplug.list_devices(FakeGuest(MDEV))
+        self.assertIn('uuid=', mdev.to_xml())
+        self.assertNotIn('slot=', mdev.to_xml())
+
+    def test_what_is_there_is_not_attached(self) -> None:
+        guest = FakeGuest(MDEV, FUNCTION)
+        before = hotplug.list_devices(guest)
         self.assertEqual((), hotplug.attach_missing(guest, before))
 
     def test_a_removal_is_awaited(self) -> None:
