@@ -30,7 +30,8 @@ class Operations(suspension.Suspension):
 
     def spawn(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         """Extends Nova's: claims hold until the guest is defined."""
-        with self._operation():
+        cyborgs = recovery.list_cyborgs(kwargs.get('accel_info'))
+        with self._operation(), self._marking(cyborgs):
             super().spawn(*args, **kwargs)
 
     def finish_migration(
@@ -45,7 +46,7 @@ class Operations(suspension.Suspension):
     ) -> None:
         """Replaces Nova's, which makes an mdev of every vGPU.
 
-        And it notes their types.
+        And it notes their types, and which of them are Cyborg's.
         """
         gpus = self._find_gpus(chosen_mdevs)
         functions = {vf.name: vf for gpu in gpus for vf in gpu.vfs}
@@ -55,7 +56,11 @@ class Operations(suspension.Suspension):
             for vgpu in gpu.all_vgpus
         }
         for order, name in enumerate(chosen_mdevs):
-            alias = host_guests.make_alias(order, types.get(name))
+            alias = (
+                host_guests.make_accelerator_alias(order)
+                if name in self._cyborgs
+                else host_guests.make_alias(order, types.get(name))
+            )
             if not guests.is_function(name):
                 guest.add_device(guests.make_mdev(name, alias))
             elif name in functions:

@@ -48,6 +48,11 @@ CONF = nova.conf.CONF
 class Recovery(allocation.Allocation):
     """Sees that a server has its own vGPUs."""
 
+    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+        # mdevs of Cyborg's for guests that are being defined.
+        self._cyborgs: set[str] = set()
+        super().__init__(*args, **kwargs)
+
     @contextlib.contextmanager
     def _with_own_vgpus(
         self,
@@ -57,15 +62,38 @@ class Recovery(allocation.Allocation):
     ) -> Iterator[None]:
         """Let the server keep its vGPUs while its guest is not defined."""
         with self._operation():
-            own = set(self._claim_own(instance)) - _list_cyborgs(accel_info)
+            claimed = set(self._claim_own(instance))
+            cyborgs = list_cyborgs(accel_info)
+            if claimed:
+                cyborgs |= self._read_accelerators(instance)
+            own = claimed - cyborgs
             if own:
                 self._make_ready(context, instance, own)
             elif self._asks_for_vgpus(instance):
                 self._choose_anew(context, instance)
             try:
-                yield
+                with self._marking(cyborgs):
+                    yield
             finally:
                 self.instance_claimed_mdevs.pop(instance.uuid, None)
+
+    @contextlib.contextmanager
+    def _marking(self, cyborgs: Set[str]) -> Iterator[None]:
+        """Have a guest that is defined meanwhile say which are Cyborg's.
+
+        Cyborg makes them, and Nova has it do so only in some operations. The
+        others find them among the vGPUs of the guest.
+        """
+        self._cyborgs.update(cyborgs)
+        try:
+            yield
+        finally:
+            self._cyborgs.difference_update(cyborgs)
+
+    def _read_accelerators(self, instance: typing.Any) -> Set[str]:
+        """The mdevs of a server that are known to be Cyborg's."""
+        guest = host_guests.read_guest(self._guests, instance.uuid)
+        return guest.accelerators if guest else frozenset()
 
     def _asks_for_vgpus(self, instance: typing.Any) -> bool:
         """Whether a server may hold vGPUs, by its flavor alone.
@@ -102,6 +130,8 @@ class Recovery(allocation.Allocation):
         if functions:
             self._require_functions(instance, functions)
         mdevs = own - functions
+        if mdevs:
+            mdevs -= self._read_accelerators(instance)
         if self._list_lost_mdevs(mdevs):
             self._start_held_mdevs()
         if mdevs:
@@ -294,7 +324,7 @@ def asks_for(extra_specs: Mapping[str, str], classes: Container[str]) -> bool:
     )
 
 
-def _list_cyborgs(accel_info: typing.Any) -> set[str]:
+def list_cyborgs(accel_info: typing.Any) -> set[str]:
     """The mdevs that Cyborg makes for a server, and looks after."""
     return {
         request['attach_handle_uuid']

@@ -26,6 +26,8 @@ is rebooted. ::
       <alias name='ua-vgpu-0-NVIDIA_L40S-24Q'/>
     </hostdev>
 
+A mediated device that Cyborg manages has the alias ``ua-accel-0``.
+
 libvirt keeps an alias that starts with ``ua-``, and takes letters, digits,
 ``_`` and ``-`` in it.
 """
@@ -51,6 +53,7 @@ _ALL = (
     | libvirt.VIR_CONNECT_LIST_DOMAINS_INACTIVE
 )
 _ALIAS = re.compile(r'ua-vgpu-[0-9]+(?:-([0-9A-Za-z_-]+))?', re.ASCII)
+_ACCELERATOR_ALIAS = re.compile(r'ua-accel-[0-9]+', re.ASCII)
 _NAME = re.compile(r'[0-9A-Za-z -]+', re.ASCII)
 
 
@@ -61,6 +64,7 @@ class Devices:
     mdevs: frozenset[str] = frozenset()
     functions: frozenset[values.PciAddress] = frozenset()
     vgpus: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
+    accelerators: frozenset[str] = frozenset()
 
 
 class Domain(typing.Protocol):
@@ -139,6 +143,11 @@ def make_alias(order: int, type_name: str | None) -> str:
     return f'ua-vgpu-{order}'
 
 
+def make_accelerator_alias(order: int) -> str:
+    """The alias of a guest's mdev that Cyborg manages."""
+    return f'ua-accel-{order}'
+
+
 def is_alias(text: str | None) -> bool:
     """Whether an alias says that a device is a vGPU."""
     return _ALIAS.fullmatch(text or '') is not None
@@ -158,6 +167,7 @@ def parse_devices(xml: str) -> Devices:
         raise node_xml.Malformed(str(error)) from error
     mdevs = set()
     functions = set()
+    accelerators = set()
     vgpus: dict[str, str | None] = {}
     for device in root.iterfind('devices/hostdev'):
         address = device.find('source/address')
@@ -166,23 +176,28 @@ def parse_devices(xml: str) -> Devices:
             continue
         if address is None:
             raise node_xml.Malformed(f'a {kind} <hostdev> without an address')
-        alias = _read_alias(device)
+        name = _read_alias(device)
+        alias = _ALIAS.fullmatch(name)
         if kind == 'mdev':
             uuid = _parse_uuid(address.get('uuid', ''))
             mdevs.add(uuid)
+            if _ACCELERATOR_ALIAS.fullmatch(name):
+                accelerators.add(uuid)
             vgpus[uuid] = _type_name(alias)
         else:
             function = node_xml.parse_address(address)
             functions.add(function)
             if alias is not None:
                 vgpus[function.node_device_name] = _type_name(alias)
-    return Devices(frozenset(mdevs), frozenset(functions), vgpus)
+    return Devices(
+        frozenset(mdevs), frozenset(functions), vgpus, frozenset(accelerators)
+    )
 
 
-def _read_alias(device: ElementTree.Element) -> re.Match[str] | None:
+def _read_alias(device: ElementTree.Element) -> str:
     alias = device.find('alias')
     text = alias.get('name') if alias is not None else None
-    return _ALIAS.fullmatch(text or '')
+    return text or ''
 
 
 def _type_name(alias: re.Match[str] | None) -> str | None:
@@ -219,6 +234,7 @@ def _read(domain: Domain) -> values.Guest | None:
             mdevs=now.mdevs | defined.mdevs,
             functions=now.functions | defined.functions,
             vgpus=tuple(values.GuestVGPU(*item) for item in vgpus.items()),
+            accelerators=now.accelerators | defined.accelerators,
         )
     except libvirt.libvirtError as error:
         if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:

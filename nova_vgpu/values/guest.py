@@ -35,6 +35,8 @@ class Guest:
     ``uuid`` is that of Nova's server. ``mdevs`` are the UUIDs of its mediated
     devices, ``functions`` the PCI functions that are passed through to it;
     ``vgpus`` are all of the former and those of the latter that are vGPUs.
+    ``accelerators`` are those of its mediated devices that Cyborg manages, as
+    far as that was noted.
     """
 
     uuid: str
@@ -43,3 +45,4 @@ class Guest:
     mdevs: frozenset[str] = frozenset()
     functions: frozenset[pci.PciAddress] = frozenset()
     vgpus: tuple[GuestVGPU, ...] = ()
+    accelerators: frozenset[str] = frozenset()

@@ -172,7 +172,7 @@ if hasattr(libvirt_driver.LibvirtDriver, '_allocate_cyborg_mdevs'):
             super().setUp()
             self.declare('T4-8Q', unlisted_gpus='ignore')
             self.list_addresses('T4-8Q', '84:00.0')
-            request = {
+            self.request: dict[str, typing.Any] = {
                 'attach_handle_type': 'MDEV',
                 'attach_handle_uuid': CYBORGS,
                 'attach_handle_info': {
@@ -186,9 +186,37 @@ if hasattr(libvirt_driver.LibvirtDriver, '_allocate_cyborg_mdevs'):
             self.useFixture(
                 fixtures.MockPatch(
                     'nova.compute.manager.ComputeManager._get_accel_info',
-                    return_value=[request],
+                    return_value=[self.request],
                 )
             )
+
+        def test_what_is_cyborgs_is_known_without_asking_it(self) -> None:
+            """Nova does not say so to each operation that finds it lost."""
+            self.flags(resume_guests_state_on_host_boot=True)
+            self.request['attach_handle_info']['asked_type'] = 'nvidia-233'
+            self.start_host(
+                'host1', test_servers.t4(), test_servers.t4('85:00.0')
+            )
+            server = self.boot()
+            own = self.names_of(server)
+            self._stop_server(server)
+            self._start_server(server)  # which is told of it, and creates it
+            self.assertEqual(sorted([*own, CYBORGS]), self.names_of(server))
+            self.connection().mdev_info.devices.clear()
+            self.reboot_machine('host1')  # which resumes the server
+            self.assertEqual({own[0]: test_servers.T4}, self.parents())
+            self._reboot_server(server, hard=True)
+            self.assertEqual(sorted([*own, CYBORGS]), self.names_of(server))
+            self.assertEqual(
+                {own[0]: test_servers.T4, CYBORGS: test_servers.OTHER_T4},
+                self.parents(),
+            )
+
+        def parents(self) -> dict[str, str]:
+            return {
+                mdev.uuid: mdev.parent()
+                for mdev in self.connection().mdev_info.devices.values()
+            }
 
         def test_what_is_cyborgs_is_not_made_on_a_gpu_of_ours(self) -> None:
             self.start_host(
