@@ -180,8 +180,10 @@ class InventoryTest(test_servers.OurTestBase):
     """What Placement has follows what happens to the GPU."""
 
     def capacity(self) -> int | None:
+        """What servers can have of the GPU; None without a provider."""
         self._run_periodics()
-        return self.total('pci_0000_41_00_0')
+        found = self.inventory('pci_0000_41_00_0')
+        return found['total'] - found['reserved'] if found else None
 
     def replace(self, gpu: simulation.GPU) -> None:
         self.simulated['host1'].gpus[:] = [gpu]
@@ -192,7 +194,7 @@ class InventoryTest(test_servers.OurTestBase):
         self.assertEqual(4, self.capacity())
         # A vGPU of another size: the type is exhausted.
         self.replace(hosts.gpu('41:00.0', boards.A40, 'nvidia-558', vfs=8))
-        self.assertIsNone(self.capacity())
+        self.assertEqual(0, self.capacity())
         # A vGPU of the same type takes no more than its place.
         self.replace(hosts.gpu('41:00.0', boards.A40, 'nvidia-563', vfs=8))
         self.assertEqual(4, self.capacity())
@@ -200,7 +202,7 @@ class InventoryTest(test_servers.OurTestBase):
         self.replace(hosts.gpu('41:00.0', boards.A40, vfs=3))
         self.assertEqual(3, self.capacity())
         self.replace(hosts.gpu('41:00.0', boards.A40, vfs=0))
-        self.assertIsNone(self.capacity())
+        self.assertEqual(0, self.capacity())
         self.replace(hosts.gpu('41:00.0', boards.A40, vfs=32))
         self.assertEqual(4, self.capacity())
         # The GPU is lost.
