@@ -15,9 +15,11 @@
 Where this project and Nova are not installed into one directory (Nova from the
 distribution, this from pip; a container's layers; an editable install), the
 module ``nova.virt.vgpu`` is not where Nova looks for it. This program puts it
-there and then is nova-compute.
+there and then is nova-compute, also by its name: oslo.config finds
+``nova-compute.conf`` by that.
 """
 
+import os
 import sys
 
 try:
@@ -44,5 +46,6 @@ def make_importable() -> None:
 
 
 def main() -> None:
+    sys.argv[0] = os.path.join(os.path.dirname(sys.argv[0]), 'nova-compute')
     make_importable()
     compute.main()
