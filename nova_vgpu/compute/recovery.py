@@ -229,7 +229,7 @@ class Recovery(allocation.Allocation):
             for provider, given in allocations.items()
             for _ in range(sum(given['resources'].values()))
             for assigned in plan.assignments
-            if assigned.gpu.name == self._get_gpu_name(provider)
+            if assigned.gpu.name == self._gpu_of(self._get_gpu_name(provider))
         ]
         own = self._read_vgpus(instance)
         there = {vgpu.name for gpu in plan.gpus for vgpu in gpu.all_vgpus}

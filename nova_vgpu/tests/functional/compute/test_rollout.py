@@ -76,6 +76,19 @@ class RolloutTest(simulated.SimulatedTestBase):
         self._start_server(server)
         self.assertEqual(function, self.vgpus_of(server))
 
+    def test_one_that_lost_its_mdev_with_a_reboot_is_resumed(self) -> None:
+        """Providers are those of Nova's driver until guests are started."""
+        self.flags(resume_guests_state_on_host_boot=True)
+        server = self.boot()
+        own = self.names_of(server)
+        self.connection().mdev_info.devices.clear()  # was not persistent
+        self.flags(compute_driver='vgpu.LibvirtVGPUDriver')
+        self.reboot_machine(HOST)
+        self.assertEqual(own, self.names_of(server))
+        self.assertTrue(self.guest_of(server).isActive())
+        self.assertEqual(1, len(self.vgpus_of(server)))
+        self.assertEqual({'VGPU': 1}, self.used(HOST))
+
     def test_a_migration_that_waits_can_be_reverted(self) -> None:
         server, source, functions = self.migrate_and_switch()
         self.assertEqual({'VGPU': 1}, self.used(source))
