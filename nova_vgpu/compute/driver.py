@@ -70,6 +70,7 @@ class LibvirtVGPUDriver(migration.Migration):
         super().init_host(host)
         if self._declaration.types:
             locking.get_directory()  # not only when a server is built
+            self._stock()  # as Nova has read it; it may be changed later
             with self._surviving(LOOK_FAILED):
                 self._look_first()
             # From now on nothing stops the service.

@@ -116,6 +116,21 @@ class NeighboursTest(test_servers.OurTestBase):
 
 
 class ProviderYamlTest(test_servers.OurTestBase):
+    def test_a_mistake_in_it_waits_for_the_next_start(self) -> None:
+        directory = self.useFixture(fixtures.TempDir()).path
+        file = pathlib.Path(directory, 'gpus.yaml')
+        file.write_text(PROVIDER_YAML)
+        self.flags(provider_config_location=directory, group='compute')
+        self.declare('T4-2Q')
+        with fixtures.MockPatchObject(
+            planning.Planning, '_read_host', side_effect=OSError('no sysfs')
+        ):
+            self.start_host('host1', test_servers.t4())
+            file.write_text('providers: [')
+            self.boot(flavor_id=self._create_flavor())
+        self._run_periodics()
+        self.assertEqual(8, self.total(test_servers.T4))
+
     def test_its_classes_stay_on_a_gpu_that_is_taken_out(self) -> None:
         directory = self.useFixture(fixtures.TempDir()).path
         pathlib.Path(directory, 'gpus.yaml').write_text(PROVIDER_YAML)
