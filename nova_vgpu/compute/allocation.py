@@ -22,6 +22,7 @@ import typing
 from nova import exception as nova_exception
 from nova.virt.libvirt import driver as libvirt_driver
 from oslo_log import log as logging
+from oslo_utils import uuidutils
 
 from nova_vgpu import values
 from nova_vgpu.compute import holding
@@ -175,7 +176,9 @@ class Allocation(holding.Holding):
         else:
             self._await_shown(function)
             type_id = self._get_vgpu_type_per_pgpu(function)
-            created = self._create_mdev(function, type_id, uuid)
+            created = self._create_or_find_mdev(
+                function, type_id, uuid or uuidutils.generate_uuid()
+            )
         LOG.info(
             'Created vGPU %s of %s on %s of GPU %s.',
             created,
@@ -183,6 +186,33 @@ class Allocation(holding.Holding):
             function,
             gpu,
         )
+        return created
+
+    def _create_or_find_mdev(
+        self, function: str, type_id: str, uuid: str
+    ) -> str:
+        """Create an mdev.
+
+        Nova creates it first and defines it then. If the latter fails, it is
+        there nevertheless; a second one would be too many.
+
+        :raises libvirtError: if it is not there.
+        """
+        created = uuid
+        try:
+            created = self._create_mdev(function, type_id, uuid)
+        except libvirt_driver.libvirt.libvirtError as error:
+            if self._monitor is None or (
+                self._monitor.find_parent(uuid) != function
+            ):
+                raise
+            LOG.warning(
+                'vGPU %s was created, but not defined, so it is gone with the '
+                'next reboot of the host. It is created again when its server '
+                'starts: %s',
+                uuid,
+                error,
+            )
         return created
 
 

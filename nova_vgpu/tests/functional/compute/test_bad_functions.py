@@ -92,3 +92,18 @@ class BadParentTest(test_servers.OurTestBase):
             'Unable to start mediated device',
             self.stdlog.logger.output,
         )
+
+    def test_one_mdev_is_created_if_it_cannot_be_defined(self) -> None:
+        self.declare('A40-24Q')
+        self.start_host('host1', test_servers.a40(vfs=4))
+        refused = simulated_mdevs.error(
+            'mdevctl: No space left on device',
+            fakelibvirt.VIR_ERR_INTERNAL_ERROR,
+        )
+        with fixtures.MockPatchObject(
+            self.connection(), 'nodeDeviceDefineXML', side_effect=refused
+        ):
+            server = self.boot()
+        self.assertEqual([test_servers.FIRST_VF], self.mdevs_of(server))
+        host = self.computes['host1'].driver._host
+        self.assertEqual(1, len(host.list_mediated_devices()))
