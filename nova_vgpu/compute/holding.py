@@ -244,8 +244,9 @@ class Holding(planning.Planning):
                 )
                 if not steps:
                     return plan
-                for step in steps:
-                    self._carry_out(step)
+                # One that timed out is the last: others may have to wait, too.
+                if not all(map(self._carry_out, steps)):
+                    break
             return self._make_plan()
 
     def _list_pci_devices(self, plan: values.Plan) -> frozenset[str]:
@@ -292,8 +293,11 @@ class Holding(planning.Planning):
         else:
             self._failures.forget('Could not look after vGPUs')
 
-    def _carry_out(self, step: upkeep.Step) -> None:
-        """One step; one that fails is tried again with the next upkeep."""
+    def _carry_out(self, step: upkeep.Step) -> bool:
+        """One step; one that fails is tried again with the next upkeep.
+
+        :returns: False if it timed out.
+        """
         try:
             match step:
                 case upkeep.SetType(vf, vgpu_type):
@@ -304,9 +308,10 @@ class Holding(planning.Planning):
                     self._remove_mdev(uuid)
         except (OSError, libvirt_driver.libvirt.libvirtError) as error:
             self._failures.say(f'Could not {step}', error)
-        else:
-            LOG.info('Had to %s, and did.', step)
-            self._failures.forget(f'Could not {step}')
+            return not isinstance(error, TimeoutError)
+        LOG.info('Had to %s, and did.', step)
+        self._failures.forget(f'Could not {step}')
+        return True
 
     def _remove_mdev(self, uuid: str) -> None:
         """Destroy an mdev and forget its definition.
