@@ -43,7 +43,6 @@ CONF = nova.conf.CONF
 
 LOOK_FAILED = 'Could not look at the GPUs of the host'
 UPDATE_FAILED = 'Could not update the providers of GPUs'
-
 MOVE_FAILED = 'Could not move what servers hold to the providers of GPUs'
 #: Nova repeats an update three times; the last one has to end well.
 _MOVES = 2
@@ -79,8 +78,9 @@ class LibvirtVGPUDriver(migration.Migration):
     def _look_first(self) -> None:
         """The first look, which finds mistakes in the configuration.
 
-        :raises InvalidLibvirtGPUConfig: if there are any. A GPU that
-            Placement has for this node was here, and is none.
+        :raises InvalidLibvirtGPUConfig: if there are any. An address for
+            which Placement has a provider of this node is not a mistake: the
+            GPU was here.
         """
         try:
             self._look_after(locking.START_SECONDS)
@@ -92,7 +92,7 @@ class LibvirtVGPUDriver(migration.Migration):
             self._look_after(locking.START_SECONDS)
 
     def _list_published(self) -> frozenset[str]:
-        """Declared addresses of which Placement has a provider."""
+        """Declared addresses for which Placement has a provider."""
         try:
             self._ensure_provider_tree(nova_context.get_admin_context())
         except nova_exception.ComputeHostNotFound:

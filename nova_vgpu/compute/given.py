@@ -32,7 +32,7 @@ class Given:
         self._servers: dict[str, str] = {}
 
     def add(self, guest: values.Guest) -> None:
-        """Somebody has looked at a guest."""
+        """Take note of what a guest has."""
         with self._lock:
             self._servers.update(_list_given(guest))
 
@@ -50,8 +50,8 @@ class Given:
     ) -> frozenset[str]:
         """Those that no guest has any more and whose type is still set.
 
-        What lost its type meanwhile, or was given to a guest by somebody else,
-        is forgotten.
+        What lost its type meanwhile, or is in use by another guest, is
+        forgotten.
 
         :param guests: all guests of the host.
         """
