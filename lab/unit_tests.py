@@ -26,6 +26,9 @@ from lab import project
 from lab import stages
 
 _SOURCE = 'root/project'
+#: They take half of the time, and kill the same program at the same steps
+#: whatever runs it: "tox -e py3" is enough for them.
+_LEFT_OUT = 'test_crashes'
 # The mounts are seen by nobody else, and end with the last process.
 _MOUNT = """\
 set -e
@@ -38,7 +41,7 @@ exec chroot "$@"
 
 
 def run(its: cache.Cache) -> bool:
-    """Run them all; gives whether they passed."""
+    """Run them; gives whether they passed."""
     directory = its.path / 'unit'
     shutil.rmtree(directory, ignore_errors=True)
     layer, root = directory / 'layer', directory / 'root'
@@ -59,7 +62,7 @@ def run(its: cache.Cache) -> bool:
             *('sh', '-c', _MOUNT, 'sh', mounts, str(root)),
             *('/usr/bin/env', '-i', '-C', f'/{_SOURCE}', 'HOME=/root'),
             *(f'PATH={python}:/usr/sbin:/usr/bin', 'LC_ALL=C.UTF-8'),
-            *('stestr', 'run'),
+            *('stestr', 'run', '--exclude-regex', _LEFT_OUT),
         ],
     )
     return done.returncode == 0
