@@ -134,6 +134,17 @@ class PlainServersTest(test_vendor_vfio.VendorVFIOTestBase):
         self.assertEqual(1, len(self.vgpus_of(server)))
 
 
+class NothingDeclaredTest(test_servers.OurTestBase):
+    def test_no_lock_is_needed(self) -> None:
+        root = self.useFixture(fixtures.TempDir()).path
+        self.flags(lock_path=f'{root}/not/there', group='oslo_concurrency')
+        self.declare()
+        self.start_host('host1', test_servers.t4())
+        server = self.boot(flavor_id=self._create_flavor())
+        self._reboot_server(server, hard=True)
+        self._delete_server(server)
+
+
 class FlavorsTest(testtools.TestCase):
     def test_which_ask_for_a_vgpu(self) -> None:
         for asked, specs in (
