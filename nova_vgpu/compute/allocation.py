@@ -107,11 +107,15 @@ class Allocation(holding.Holding):
         LOG.error('No GPU has room for one more vGPU on %s.', parent or 'any')
         return None
 
-    def _plan_for(self, gpu: str | None) -> tuple[values.Assignment, ...]:
-        """What a GPU serves; None is all of them."""
-        if gpu is None:
+    def _plan_for(self, device: str | None) -> tuple[values.Assignment, ...]:
+        """What a GPU serves; None is all of them.
+
+        :param device: its name, or that of a virtual function: providers are
+            those of Nova's driver until they are reshaped.
+        """
+        if device is None:
             return self._make_plan().assignments
-        assigned = self._plan_gpu(gpu)
+        assigned = self._plan_gpu(self._gpu_of(device))
         return (assigned,) if assigned else ()
 
     def _create_on_one(

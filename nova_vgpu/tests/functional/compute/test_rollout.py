@@ -89,6 +89,17 @@ class RolloutTest(simulated.SimulatedTestBase):
         self.assertEqual(1, len(self.vgpus_of(server)))
         self.assertEqual({'VGPU': 1}, self.used(HOST))
 
+    def test_one_that_lost_its_guest_as_well_is_resumed(self) -> None:
+        self.flags(resume_guests_state_on_host_boot=True)
+        server = self.boot()
+        self.guest_of(server).undefine()
+        self.connection().mdev_info.devices.clear()
+        self.flags(compute_driver='vgpu.LibvirtVGPUDriver')
+        self.reboot_machine(HOST)
+        self.assertTrue(self.guest_of(server).isActive())
+        self.assertEqual(1, len(self.vgpus_of(server)))
+        self.assertEqual({'VGPU': 1}, self.used(HOST))
+
     def test_a_migration_that_waits_can_be_reverted(self) -> None:
         server, source, functions = self.migrate_and_switch()
         self.assertEqual({'VGPU': 1}, self.used(source))
