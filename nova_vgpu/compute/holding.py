@@ -244,7 +244,7 @@ class Holding(planning.Planning):
                 )
                 if not steps:
                     return plan
-                # One that timed out is the last: others may have to wait, too.
+                # If the kernel hangs, the others may have to wait as well.
                 if not all(map(self._carry_out, steps)):
                     break
             return self._make_plan()
@@ -296,7 +296,7 @@ class Holding(planning.Planning):
     def _carry_out(self, step: upkeep.Step) -> bool:
         """One step; one that fails is tried again with the next upkeep.
 
-        :returns: False if it timed out.
+        :returns: False if the kernel hangs in it.
         """
         try:
             match step:
@@ -308,7 +308,10 @@ class Holding(planning.Planning):
                     self._remove_mdev(uuid)
         except (OSError, libvirt_driver.libvirt.libvirtError) as error:
             self._failures.say(f'Could not {step}', error)
-            return not isinstance(error, TimeoutError)
+            # To remove an mdev, it is libvirt that is waited for.
+            return isinstance(step, upkeep.RemoveMdev) or not isinstance(
+                error, TimeoutError
+            )
         LOG.info('Had to %s, and did.', step)
         self._failures.forget(f'Could not {step}')
         return True
