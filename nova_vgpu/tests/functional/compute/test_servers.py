@@ -162,7 +162,10 @@ class ChangesTest(OurTestBase):
         self._run_periodics(raise_on_error=True)
         self.assertEqual({'VGPU': (8, 8)}, self.offers(OTHER_T4))
         self.assertEqual(8, self.total(T4))
-        self.assertIn('there is no 85:00.0', self.stdlog.logger.output)
+        self.assertIn(
+            '85:00.0 was a GPU of this host, and is gone',
+            self.stdlog.logger.output,
+        )
 
     def test_what_servers_hold_is_fenced_and_not_removed(self) -> None:
         self.declare('T4-2Q', unlisted_gpus='ignore')
