@@ -19,6 +19,7 @@ from lab.guest.selfcheck import machine
 from lab.guest.selfcheck import registry
 from lab.guest.selfcheck import tools_checks
 
+_UDEVADM = '/usr/bin/udevadm'
 _PARAMETERS = pathlib.Path('/sys/module/fakevgpu/parameters')
 _DELAY_MS = 700
 
@@ -94,6 +95,10 @@ def _unplug() -> None:
 
 def _reload(**parameters: str) -> None:
     given = (f'{name}={value}' for name, value in parameters.items())
+    # For a GPU that it hears of late, udev would load the module in between,
+    # without parameters.
+    settled = tools_checks.run(_UDEVADM, 'settle', '--timeout=60')
+    registry.same('udevadm settle', settled, (0, ''))
     for arguments in (('-r', 'fakevgpu'), ('fakevgpu', *given)):
         done = tools_checks.run(tools_checks.MODPROBE, *arguments)
         registry.same(f'modprobe {arguments}', done, (0, ''))
