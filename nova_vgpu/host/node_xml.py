@@ -94,7 +94,7 @@ def _parse_xml(xml: str) -> ElementTree.Element:
 
 
 def _parse_other_function(name: str, xml: str) -> Function | None:
-    """A function that is not a GPU, of which no more has to be known."""
+    """A function that is certainly not a GPU; None if it may be one."""
     address = values.PciAddress.parse_node_device_name(name)
     pci_class, vendor = _CLASS.search(xml), _VENDOR.search(xml)
     if address is None or pci_class is None or vendor is None:
