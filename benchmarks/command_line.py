@@ -24,8 +24,8 @@ import sys
 
 from benchmarks import machines
 from benchmarks import report
-from nova_vgpu.simulation import host
-from nova_vgpu.simulation import tree
+from nova_vgpu.sandbox import host
+from nova_vgpu.sandbox import tree
 
 _ROUNDS = 15
 

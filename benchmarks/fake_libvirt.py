@@ -19,8 +19,8 @@ import threading
 import libvirt
 
 from benchmarks import machines
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import node_devices
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import node_devices
 
 _TYPES_BEGIN = '<capability type="mdev_types">'
 _TYPES_END = '</capability>'

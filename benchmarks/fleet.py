@@ -36,7 +36,7 @@ from benchmarks import fleet_nova
 from benchmarks import fleet_postgresql
 from benchmarks import fleet_rows
 from benchmarks import report
-from nova_vgpu.simulation import placement
+from nova_vgpu.sandbox import placement
 
 BENCHMARK = 'Placement at fleet scale'
 _CANDIDATES = 'candidates for a flavor'

@@ -26,11 +26,11 @@ import os_traits
 
 from benchmarks import report
 from nova_vgpu import values
-from nova_vgpu.decisions import mapper
-from nova_vgpu.decisions import providers
 from nova_vgpu.knowledge import traits
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host
+from nova_vgpu.plan import mapper
+from nova_vgpu.publish import providers
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host
 from nova_vgpu.tests import hosts as host_values
 
 #: What one server takes of its host, beside one vGPU.

@@ -33,7 +33,7 @@ import requests
 from benchmarks import fleet_layouts
 from benchmarks import fleet_rows
 from nova_vgpu.knowledge import traits
-from nova_vgpu.simulation import placement
+from nova_vgpu.sandbox import placement
 
 _CONSUMER = str(uuid.UUID(int=1))
 

@@ -23,7 +23,7 @@ import io
 import typing
 
 from benchmarks import fleet_layouts
-from nova_vgpu.decisions import providers
+from nova_vgpu.publish import providers
 
 PROJECT = 'project'
 USER = 'user'

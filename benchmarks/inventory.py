@@ -29,7 +29,7 @@ from benchmarks import drivers
 from benchmarks import fake_libvirt
 from benchmarks import machines
 from benchmarks import report
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.sandbox import host as simulation
 
 FIRST = 'first'
 UNCHANGED = 'unchanged'

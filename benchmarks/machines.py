@@ -29,10 +29,10 @@ import uuid
 import libvirt
 
 from nova_vgpu import values
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import node_devices
-from nova_vgpu.simulation import tree
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import node_devices
+from nova_vgpu.sandbox import tree
 
 #: The type that is declared; there are as many of it as there are VFs.
 TYPE = 'nvidia-557'

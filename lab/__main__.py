@@ -40,7 +40,7 @@ from lab import project
 from lab import stages
 from lab import unit_tests
 from nova_vgpu import exception
-from nova_vgpu.simulation import placement
+from nova_vgpu.sandbox import placement
 
 #: What is run on each machine, boot by boot: modules of guest/tests.
 MACHINES: dict[str, tuple[tuple[str, ...], ...]] = {

@@ -29,14 +29,14 @@ import typing
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.decisions import spelling
 from nova_vgpu.host import files
-from nova_vgpu.host import gpu_memory
-from nova_vgpu.host import identity
+from nova_vgpu.host import gpu_store
+from nova_vgpu.host import host_name
 from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
-from nova_vgpu.host import type_memory
-from nova_vgpu.host import type_names
+from nova_vgpu.host import type_id_store
+from nova_vgpu.host import vgpu_config_xml
+from nova_vgpu.plan import misspelt_options
 
 if typing.TYPE_CHECKING:
     from nova_vgpu.conf import sources
@@ -77,7 +77,7 @@ class Target:
     """What to bring Placement to: the plan for a host, below a node.
 
     ``create_root`` and ``force`` are for the mode FULL, see
-    :func:`nova_vgpu.decisions.publication.diff_all`.
+    :func:`nova_vgpu.publish.full_sync.diff_all`.
     """
 
     plan: values.Plan
@@ -92,7 +92,7 @@ class Target:
 class HandBack:
     """To leave Placement as Nova's own driver wants it, instead of a target.
 
-    See :func:`nova_vgpu.decisions.hand_back.diff_hand_back`.
+    See :func:`nova_vgpu.publish.hand_back.diff_hand_back`.
     """
 
     plan: values.Plan
@@ -120,15 +120,15 @@ def read_host(source: HostSource) -> values.Host:
 def complete(source: HostSource, host: values.Host) -> values.Host:
     """The host with the names of types that only a file of its has."""
     if source.is_this_machine:
-        return type_names.complete(host, type_names.DEFAULT_PATH)
+        return vgpu_config_xml.complete(host, vgpu_config_xml.DEFAULT_PATH)
     return host
 
 
-def recall_types(source: HostSource, state_dir: str) -> type_memory.Recalled:
+def recall_types(source: HostSource, state_dir: str) -> type_id_store.Recalled:
     """What ids of types meant so far, if the host is this machine."""
     if source.is_this_machine:
-        return type_memory.recall(state.StateDirectory(state_dir))
-    return type_memory.Recalled()
+        return type_id_store.recall(state.StateDirectory(state_dir))
+    return type_id_store.Recalled()
 
 
 def recall_gpus(
@@ -145,12 +145,12 @@ def recall_gpus(
     novas = sources.load_state_path(config_files, config_dirs)
     places = [
         state_dir,
-        *([f'{novas}/{gpu_memory.DIRECTORY}'] if novas else ()),
+        *([f'{novas}/{gpu_store.DIRECTORY}'] if novas else ()),
     ]
     seen: set[str] = set()
     for place in places:
         try:
-            seen |= gpu_memory.read(state.StateDirectory(place))
+            seen |= gpu_store.read(state.StateDirectory(place))
         except exception.StateUnusable as error:
             LOG.warning('%s', error)
     return frozenset(seen)
@@ -176,7 +176,7 @@ def read_guests(source: HostSource) -> tuple[values.Guest, ...]:
 def get_node_name(source: HostSource) -> str:
     """What Nova calls the compute node that the source is about."""
     if source.libvirt_uri is None:
-        return identity.get_node_name()
+        return host_name.get_node_name()
     libvirt_nodes = _libvirt_reader()
     with libvirt_nodes.connect(source.libvirt_uri) as connection:
         name: str = libvirt_nodes.get_host_name(connection)
@@ -200,7 +200,7 @@ def load_declaration(
     LOG.debug('configuration files: %s', paths)
     conf, written = sources.load(config_files, config_dirs)
     declaration, problems = devices.read_declaration(conf, written)
-    slips = spelling.find_slips(
+    slips = misspelt_options.find_slips(
         written,
         [option.name for option in devices.device_options()],
         [option.name for option in devices.type_options('')],
@@ -305,32 +305,32 @@ def sync_placement(
 
 def _read_tree(
     placement: 'client.PlacementClient', target: Target | HandBack
-) -> values.HeldTree:
-    from nova_vgpu.decisions import difference
-    from nova_vgpu.decisions import hand_back
+) -> values.PlacementTree:
     from nova_vgpu.placement import client
+    from nova_vgpu.publish import hand_back
+    from nova_vgpu.publish import trait_sync
 
     if isinstance(target, HandBack):
         names = hand_back.list_names_of_interest(target.plan, target.node)
         return placement.read_tree(target.node, consumers_of=names)
     if target.mode is Mode.FULL:
         return placement.read_tree(target.node)
-    names = difference.list_names_of_interest(target.plan, target.node)
+    names = trait_sync.list_names_of_interest(target.plan, target.node)
     return placement.read_tree(target.node, client.Part.TRAITS, names)
 
 
 def _decide(
-    target: Target | HandBack, tree: values.HeldTree
+    target: Target | HandBack, tree: values.PlacementTree
 ) -> values.Difference:
-    from nova_vgpu.decisions import difference
-    from nova_vgpu.decisions import hand_back
-    from nova_vgpu.decisions import publication
+    from nova_vgpu.publish import full_sync
+    from nova_vgpu.publish import hand_back
+    from nova_vgpu.publish import trait_sync
 
     if isinstance(target, HandBack):
         return hand_back.diff_hand_back(target.plan, target.guests, tree)
     if target.mode is Mode.TRAITS:
-        return difference.diff_traits(target.plan, tree)
-    return publication.diff_all(
+        return trait_sync.diff_traits(target.plan, tree)
+    return full_sync.diff_all(
         target.plan,
         target.host,
         tree,

@@ -32,11 +32,11 @@ class InvalidLibvirtGPUConfig(NovaVGPUError):
         super().__init__('\n'.join(str(problem) for problem in self.problems))
 
 
-class WrongUsage(NovaVGPUError):
+class UsageError(NovaVGPUError):
     """Options of a command that do not go together."""
 
 
-class WishRefused(NovaVGPUError):
+class RequestRefusedError(NovaVGPUError):
     """What an operator wishes for is not to be had on this host.
 
     Carries every reason, not only the first.
@@ -67,7 +67,7 @@ class StateUnusable(NovaVGPUError):
     """What is remembered between runs cannot be read or written."""
 
 
-class Busy(NovaVGPUError):
+class BusyError(NovaVGPUError):
     """Another process is at work, and does not end."""
 
 
@@ -84,7 +84,7 @@ class PlanOutdated(StepFailed):
     """A change does not fit the host any more; nothing was done."""
 
 
-class InUse(NovaVGPUError):
+class InUseError(NovaVGPUError):
     """A change of the host is refused: somebody has what it is about."""
 
     def __init__(self, refusal: values.Refusal) -> None:

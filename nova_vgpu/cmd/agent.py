@@ -21,12 +21,12 @@ import typing
 
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import changes
-from nova_vgpu.decisions import metrics
 from nova_vgpu.host import notify
 from nova_vgpu.host import udev
 from nova_vgpu.lifecycle import agent
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import surroundings
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.lifecycle import metrics
 from nova_vgpu.lifecycle import waiting
 
 _ADDRESS = ('127.0.0.1', 10041)
@@ -99,15 +99,15 @@ class Agent(base.Command):
 
     def _prepare(
         self, parsed_args: argparse.Namespace
-    ) -> tuple[surroundings.Surroundings, runs.Wish]:
+    ) -> tuple[host_access.HostAccess, apply.Configuration]:
         program: typing.Any = self.app
-        around: surroundings.Surroundings = program.make_surroundings(
+        around: host_access.HostAccess = program.make_host_access(
             parsed_args.timeout,
             parsed_args.sriov_manage,
             may_change=parsed_args.enforce,
         )
         declaration, problems = self.read_declaration()
-        return around, runs.Wish(
+        return around, apply.Configuration(
             declaration, problems, seen=self.recall_gpus()
         )
 

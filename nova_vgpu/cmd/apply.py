@@ -18,8 +18,8 @@ import argparse
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import changes
-from nova_vgpu.lifecycle import lanes
-from nova_vgpu.lifecycle import runs
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import step_runner
 
 
 class Apply(changes.Changer):
@@ -60,9 +60,9 @@ class Apply(changes.Changer):
             if problem.severity is values.Severity.WARNING:
                 self.warn(str(problem))
         if not parsed_args.dry_run:
-            return self.rows_of(runs.apply(around, wish, self))
+            return self.rows_of(apply.apply(around, wish, self))
         self._is_dry_run = True
-        draft = runs.plan(around, wish, self)
+        draft = apply.plan(around, wish, self)
         if any(isinstance(step, values.AwaitTypes) for step in draft.steps):
             self.say('Further steps can follow once the types are there.')
         _, rows = found = self.rows_of(draft.outcome, draft.steps)
@@ -84,5 +84,5 @@ class Restore(changes.Changer):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        outcome = runs.restore(self.look_around(parsed_args), self)
-        return self.rows_of(outcome or lanes.Outcome())
+        outcome = apply.restore(self.look_around(parsed_args), self)
+        return self.rows_of(outcome or step_runner.Outcome())

@@ -106,8 +106,8 @@ class Command(command.Command):
         return application.load_declaration(*where)
 
     def make_plan(self, host: values.Host) -> values.Plan:
-        from nova_vgpu.decisions import mapper
-        from nova_vgpu.decisions import type_changes
+        from nova_vgpu.plan import mapper
+        from nova_vgpu.plan import type_changes
 
         declaration, problems = self.read_declaration()
         types = application.recall_types(self.source, self.options.state_dir)
@@ -208,12 +208,12 @@ def _require_columns(
 
     cliff leaves them out, or fails with its own exit code if there are none.
 
-    :raises WrongUsage: with all of them, and those that are there.
+    :raises UsageError: with all of them, and those that are there.
     """
     known = {_plain(name) for name in column_names}
     unknown = [n for n in parsed_args.columns if _plain(n) not in known]
     if unknown:
-        raise exception.WrongUsage(
+        raise exception.UsageError(
             f'No such column: {", ".join(map(repr, unknown))}. Columns: '
             f'{", ".join(column_names)}.'
         )

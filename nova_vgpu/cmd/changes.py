@@ -23,9 +23,9 @@ from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.host import sriov
 from nova_vgpu.host import sysfs
-from nova_vgpu.lifecycle import lanes
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import surroundings
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.lifecycle import step_runner
 
 EXIT_REFUSED = 3
 
@@ -41,7 +41,7 @@ class Changer(base.Lister):
     #: What can be done about a run that did not get to its end.
     way_on = 'Run it again to go on.'
 
-    _outcome: lanes.Outcome | None = None
+    _outcome: step_runner.Outcome | None = None
     _is_dry_run = False
 
     def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
@@ -72,16 +72,16 @@ class Changer(base.Lister):
 
     def look_around(
         self, parsed_args: argparse.Namespace
-    ) -> surroundings.Surroundings:
+    ) -> host_access.HostAccess:
         program: typing.Any = self.app
-        around: surroundings.Surroundings = program.make_surroundings(
+        around: host_access.HostAccess = program.make_host_access(
             parsed_args.timeout, parsed_args.sriov_manage
         )
         return around
 
     def read_wish(
-        self, around: surroundings.Surroundings, wanted: str | None
-    ) -> runs.Wish:
+        self, around: host_access.HostAccess, wanted: str | None
+    ) -> apply.Configuration:
         """What nova.conf says, for all GPUs or for one."""
         gpu = None
         if wanted is not None:
@@ -89,7 +89,9 @@ class Changer(base.Lister):
             (found,) = base.select_gpus(host, wanted)
             gpu = str(found)
         declaration, problems = self.read_declaration()
-        return runs.Wish(declaration, problems, gpu, self.recall_gpus())
+        return apply.Configuration(
+            declaration, problems, gpu, self.recall_gpus()
+        )
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         try:
@@ -129,7 +131,7 @@ class Changer(base.Lister):
         self.say(self.way_on)
 
     def rows_of(
-        self, outcome: lanes.Outcome, planned: Iterable[values.Step] = ()
+        self, outcome: step_runner.Outcome, planned: Iterable[values.Step] = ()
     ) -> base.Rows:
         """What was done or is planned, and what came of everything else."""
         self._outcome = outcome
@@ -185,7 +187,7 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _summary(outcome: lanes.Outcome) -> str:
+def _summary(outcome: step_runner.Outcome) -> str:
     if not (outcome.done or outcome.refusals or outcome.failures):
         return 'Nothing to do.'
     return (

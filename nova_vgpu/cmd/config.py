@@ -54,14 +54,14 @@ class Generate(base.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        from nova_vgpu.decisions import generation
-        from nova_vgpu.decisions import wishes
+        from nova_vgpu.generate import nova_conf
+        from nova_vgpu.generate import type_requests
 
         host = self.read_host()
         wished = [_parse_wish(host, text) for text in parsed_args.type]
-        fragment = generation.generate(
+        fragment = nova_conf.generate(
             host,
-            wishes.grant(host, wished),
+            type_requests.grant(host, wished),
             values.Reader(parsed_args.reader),
         )
         for warning in fragment.warnings:
@@ -72,7 +72,7 @@ class Generate(base.Command):
         return 0
 
 
-def _parse_wish(host: values.Host, text: str) -> values.Wish:
+def _parse_wish(host: values.Host, text: str) -> values.TypeRequest:
     """``TYPE`` or ``GPU=TYPE``.
 
     :raises NovaVGPUError: if it is neither, or the GPU is not there.
@@ -80,10 +80,10 @@ def _parse_wish(host: values.Host, text: str) -> values.Wish:
     gpu_text, given, type_text = text.rpartition('=')
     type_text = type_text.strip()
     if not type_text:
-        raise exception.WrongUsage(
+        raise exception.UsageError(
             f'--type {text}: no type is named. Write TYPE or GPU=TYPE.'
         )
     if not given:
-        return values.Wish(type_text)
+        return values.TypeRequest(type_text)
     (gpu,) = base.select_gpus(host, gpu_text.strip())
-    return values.Wish(type_text, gpu)
+    return values.TypeRequest(type_text, gpu)

@@ -30,10 +30,10 @@ from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.cmd import base
-from nova_vgpu.decisions import mapper
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import placement as placement_server
-from nova_vgpu.simulation import tree
+from nova_vgpu.plan import mapper
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import placement as placement_server
+from nova_vgpu.sandbox import tree
 
 if typing.TYPE_CHECKING:
     from nova_vgpu.placement import client

@@ -19,8 +19,8 @@ import typing
 
 from nova_vgpu import values
 from nova_vgpu.cmd import base
-from nova_vgpu.decisions import resolution
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import type_matching
 
 _Row = tuple[typing.Any, ...]
 
@@ -43,7 +43,7 @@ class ListDevices(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         host = self.read_host()
-        names = resolution.list_type_names(host)
+        names = type_matching.list_type_names(host)
         rows = [
             row
             for gpu in base.select_gpus(host, parsed_args.gpu)

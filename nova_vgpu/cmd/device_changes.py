@@ -19,14 +19,14 @@ import typing
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import changes
-from nova_vgpu.decisions import by_hand
-from nova_vgpu.decisions import mapper
-from nova_vgpu.decisions import resolution
-from nova_vgpu.decisions import steps
 from nova_vgpu.host import sysfs
 from nova_vgpu.knowledge import capabilities
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import surroundings
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.plan import mapper
+from nova_vgpu.plan import type_matching
+from nova_vgpu.reconcile import manual_steps
+from nova_vgpu.reconcile import steps
 
 _Step = values.SetType | values.SetMdev
 
@@ -49,24 +49,24 @@ class _Device(changes.Changer):
 
     def change(
         self,
-        around: surroundings.Surroundings,
-        decide: typing.Callable[[surroundings.Picture], _Step | None],
+        around: host_access.HostAccess,
+        decide: typing.Callable[[host_access.HostState], _Step | None],
     ) -> base.Rows:
         chosen: list[_Step] = []
         before: list[values.Host] = []
 
-        def plan(picture: surroundings.Picture) -> runs.ByHand:
+        def plan(picture: host_access.HostState) -> apply.ByHand:
             before.append(picture.host)
             step = decide(picture)
             if step is None:
-                return runs.ByHand(())
+                return apply.ByHand(())
             chosen.append(step)
             keep: dict[str, str | None] = {}
             if isinstance(step, values.SetType):
                 keep[step.function] = step.after or None
-            return runs.ByHand((values.Course(step.gpu, (step,)),), keep)
+            return apply.ByHand((values.GPUSteps(step.gpu, (step,)),), keep)
 
-        self._outcome = runs.carry_out(around, plan, self)
+        self._outcome = apply.carry_out(around, plan, self)
         host = around.complete(sysfs.read_host(around.tree))
         if not chosen:
             return _make_rows([])
@@ -83,7 +83,7 @@ class _Device(changes.Changer):
         if new:
             self.say(f'GPU {step.gpu} takes again: {_listed(new)}.')
         device = step.function if isinstance(step, values.SetType) else ''
-        names = resolution.list_type_names(now)
+        names = type_matching.list_type_names(now)
         for gpu in now.gpus:
             for vgpu in gpu.all_vgpus:
                 if vgpu.name not in (_name(step), device):
@@ -124,14 +124,14 @@ class EnableDevice(_Device):
         around = self.look_around(parsed_args)
         wish = self.read_wish(around, None)
 
-        def decide(picture: surroundings.Picture) -> _Step:
+        def decide(picture: host_access.HostState) -> _Step:
             plan = mapper.make_plan(
                 wish.declaration,
                 picture.host,
                 wish.problems,
                 seen=wish.seen,
             )
-            return by_hand.enable_device(
+            return manual_steps.enable_device(
                 picture.host,
                 picture.held,
                 plan,
@@ -154,8 +154,8 @@ class DisableDevice(_Device):
     device_help = 'PCI address of a virtual function, or UUID of a vGPU.'
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        def decide(picture: surroundings.Picture) -> _Step | None:
-            return by_hand.disable_device(
+        def decide(picture: host_access.HostState) -> _Step | None:
+            return manual_steps.disable_device(
                 picture.host, picture.held, parsed_args.device
             )
 
@@ -177,7 +177,7 @@ def _make_rows(rows: list[tuple[typing.Any, ...]]) -> base.Rows:
 def _available(host: values.Host, gpu: str) -> tuple[str, ...]:
     for found in host.gpus:
         if str(found) == gpu:
-            return by_hand.list_available(found)
+            return manual_steps.list_available(found)
     return ()
 
 

@@ -25,13 +25,13 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import doctor_memory
-from nova_vgpu.decisions import diagnosis
-from nova_vgpu.decisions import mapper
+from nova_vgpu.diagnose import diagnosis
+from nova_vgpu.host import environment
 from nova_vgpu.host import files
 from nova_vgpu.host import nvml
 from nova_vgpu.host import state
-from nova_vgpu.host import surroundings
 from nova_vgpu.knowledge import vgpu_scheduler
+from nova_vgpu.plan import mapper
 
 _EXIT_WARNINGS = 1
 _POLICIES = {p.value.replace(' ', '-'): p for p in values.SchedulerPolicy}
@@ -132,13 +132,13 @@ class Doctor(base.Lister):
 
     def _examine(
         self, host: values.Host, found: list[values.Finding]
-    ) -> values.Examination:
-        examined = values.Examination(host)
+    ) -> values.DoctorInput:
+        examined = values.DoctorInput(host)
         if self.source.is_this_machine:
             examined = dataclasses.replace(
                 examined,
-                surroundings=surroundings.read(
-                    files.Files(surroundings.DEFAULT_ROOT)
+                surroundings=environment.read(
+                    files.Files(environment.DEFAULT_ROOT)
                 ),
                 modes=nvml.read_modes(
                     gpu.address
@@ -163,8 +163,8 @@ class Doctor(base.Lister):
             return examined
 
     def _add_configuration(
-        self, examined: values.Examination
-    ) -> values.Examination:
+        self, examined: values.DoctorInput
+    ) -> values.DoctorInput:
         # Not at the top: oslo.config takes its time.
         from nova_vgpu.conf import migration
 
@@ -180,8 +180,8 @@ class Doctor(base.Lister):
         )
 
     def _remember(
-        self, examined: values.Examination, found: list[values.Finding]
-    ) -> values.Examination:
+        self, examined: values.DoctorInput, found: list[values.Finding]
+    ) -> values.DoctorInput:
         """Compare with what ids meant before, and write what they mean."""
         directory = state.StateDirectory(self.options.state_dir)
         remembered, lost = doctor_memory.recall(directory)
@@ -198,8 +198,8 @@ class Doctor(base.Lister):
     def _print_modprobe(self, policy: values.SchedulerPolicy) -> int:
         present: tuple[values.Evidence, ...] = ()
         if self.source.is_this_machine:
-            present = surroundings.read(
-                files.Files(surroundings.DEFAULT_ROOT)
+            present = environment.read(
+                files.Files(environment.DEFAULT_ROOT)
             ).modprobe_dwords
         self.app.stdout.write(
             vgpu_scheduler.render_modprobe(policy, (p.value for p in present))

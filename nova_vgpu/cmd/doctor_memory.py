@@ -18,9 +18,9 @@ a finding, and the file stays as it is.
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.decisions import type_changes
 from nova_vgpu.host import state
-from nova_vgpu.host import type_memory
+from nova_vgpu.host import type_id_store
+from nova_vgpu.plan import type_changes
 
 _COMPARE_CURE = (
     'See that the ids in nova.conf mean what they should: "nova-vgpu type '
@@ -32,7 +32,7 @@ def recall(
     directory: state.StateDirectory,
 ) -> tuple[type_changes.Names | None, tuple[values.Finding, ...]]:
     """What ids meant; None if that is not known and not to be written."""
-    recalled = type_memory.recall(directory, may_put_aside=True)
+    recalled = type_id_store.recall(directory, may_put_aside=True)
     found = () if recalled.lost is None else (_lost(directory, recalled.lost),)
     return recalled.names if recalled.may_write else None, found
 
@@ -48,13 +48,13 @@ def remember(
     if names == remembered:
         return ()
     try:
-        type_memory.write(directory, names)
+        type_id_store.write(directory, names)
     except exception.StateUnusable as error:
         return (
             values.Finding(
                 values.Severity.NOTE,
                 'type-memory-not-written',
-                type_memory.FILE,
+                type_id_store.FILE,
                 'What ids of types mean is not remembered for the next run.',
                 (values.Evidence(directory.path, str(error)),),
                 'Run the command as root, with room on the disk, or with '
@@ -68,9 +68,9 @@ def _lost(directory: state.StateDirectory, why: str) -> values.Finding:
     return values.Finding(
         values.Severity.WARNING,
         'type-memory-lost',
-        type_memory.FILE,
+        type_id_store.FILE,
         'What ids of types meant at the last run cannot be read: changes '
         'since then are not noticed.',
-        (values.Evidence(f'{directory.path}/{type_memory.FILE}', why),),
+        (values.Evidence(f'{directory.path}/{type_id_store.FILE}', why),),
         _COMPARE_CURE,
     )

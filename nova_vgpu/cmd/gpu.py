@@ -17,8 +17,8 @@ import typing
 
 from nova_vgpu import values
 from nova_vgpu.cmd import base
-from nova_vgpu.decisions import readiness
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import readiness
 
 
 class ListGPUs(base.Lister):

@@ -30,7 +30,7 @@ from nova_vgpu.host import sysfs
 if typing.TYPE_CHECKING:
     from nova_vgpu import application
     from nova_vgpu import values
-    from nova_vgpu.lifecycle import surroundings
+    from nova_vgpu.lifecycle import host_access
 
 _DESCRIPTION = """\
 Declare which vGPU type each physical GPU serves, and see what that means.
@@ -174,22 +174,22 @@ class NovaVGPU(app.App):
 
         return application.read_host(source)
 
-    def make_surroundings(
+    def make_host_access(
         self, timeout: float, sriov_manage: str, may_change: bool = True
-    ) -> 'surroundings.Surroundings':
+    ) -> 'host_access.HostAccess':
         """The machine that the options name."""
         from nova_vgpu import application
-        from nova_vgpu.lifecycle import surroundings
+        from nova_vgpu.lifecycle import host_access
 
         options = self.options
         source = application.HostSource(options.libvirt, options.sysfs_root)
         locks = application.find_lock_directory(
             options.config_file, options.config_dir, options.state_dir
         )
-        return surroundings.Surroundings(
+        return host_access.HostAccess(
             tree=files.Files(options.sysfs_root or sysfs.DEFAULT_ROOT),
             connect=functools.partial(
-                surroundings.open_libvirt,
+                host_access.open_libvirt,
                 options.libvirt or _LIBVIRT,
                 may_change,
             ),
@@ -230,9 +230,9 @@ class NovaVGPU(app.App):
     def _refuse_option(self, name: str) -> None:
         """Say what is wrong with an option before the command."""
         # Not at the top: most commands start without it.
-        from nova_vgpu.decisions import nearest
+        from nova_vgpu.plan import typos
 
-        near = nearest.find_nearest(name, self.parser._option_string_actions)
+        near = typos.find_nearest(name, self.parser._option_string_actions)
         self.LOG.error(
             "%s is no option of the program. %s See '%s --help'.",
             name,

@@ -18,8 +18,8 @@ import typing
 from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.cmd import base
-from nova_vgpu.decisions import providers
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.publish import providers
 
 
 class ShowPlan(base.Lister):

@@ -182,7 +182,7 @@ def _target(
 ) -> application.Target:
     """What was asked for.
 
-    :raises WrongUsage: if it cannot be meant.
+    :raises UsageError: if it cannot be meant.
     :raises InvalidLibvirtGPUConfig: if the plan is none.
     """
     mode = application.Mode(parsed_args.mode)
@@ -203,7 +203,7 @@ def _require_full(
 ) -> None:
     """Refuse options that would do nothing without ``--mode full``.
 
-    :raises WrongUsage: with all of them.
+    :raises UsageError: with all of them.
     """
     given = [
         option
@@ -215,7 +215,7 @@ def _require_full(
     ]
     if given and mode is not application.Mode.FULL:
         only = 'is' if len(given) == 1 else 'are'
-        raise exception.WrongUsage(
+        raise exception.UsageError(
             f'{" and ".join(given)} {only} for --mode full only, and the mode '
             f'is {mode.value}. Say --mode full, or leave out '
             f'{" and ".join(given)}.'

@@ -20,7 +20,7 @@ from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import provider_text
-from nova_vgpu.decisions import mapper
+from nova_vgpu.plan import mapper
 
 if typing.TYPE_CHECKING:
     from nova_vgpu.placement import client

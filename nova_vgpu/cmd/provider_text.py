@@ -53,7 +53,7 @@ class _Flat(Name):
     indent = ''
 
 
-class Inventories(columns.FormattableColumn[values.HeldProvider]):
+class Inventories(columns.FormattableColumn[values.PlacementProvider]):
     """One line for each resource class; everything for machines."""
 
     def human_readable(self) -> str:
@@ -167,7 +167,7 @@ def _describe(inventory: values.Inventory | None) -> str:
 
 
 def _describe_usage(
-    inventory: values.Inventory, held: values.HeldProvider
+    inventory: values.Inventory, held: values.PlacementProvider
 ) -> str:
     used = held.used_of(inventory.resource_class)
     text = f'{inventory.resource_class}: {used} of {inventory.total}'

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import changes
-from nova_vgpu.decisions import by_hand
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import surroundings
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.reconcile import manual_steps
 
 
 class _Sriov(changes.Changer):
@@ -40,20 +40,20 @@ class _Sriov(changes.Changer):
     def change(
         self,
         parsed_args: argparse.Namespace,
-        decide: Callable[[values.PhysicalGPU], values.Course],
+        decide: Callable[[values.PhysicalGPU], values.GPUSteps],
     ) -> base.Rows:
         """Do to each GPU what was decided for it."""
 
-        def plan(picture: surroundings.Picture) -> runs.ByHand:
+        def plan(picture: host_access.HostState) -> apply.ByHand:
             gpus = dict.fromkeys(
                 gpu
                 for wanted in parsed_args.gpu
                 for gpu in base.select_gpus(picture.host, wanted)
             )
-            return runs.ByHand(tuple(map(decide, gpus)))
+            return apply.ByHand(tuple(map(decide, gpus)))
 
         around = self.look_around(parsed_args)
-        return self.rows_of(runs.carry_out(around, plan, self))
+        return self.rows_of(apply.carry_out(around, plan, self))
 
 
 class EnableVFs(_Sriov):
@@ -69,7 +69,7 @@ class EnableVFs(_Sriov):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        return self.change(parsed_args, by_hand.enable_vfs)
+        return self.change(parsed_args, manual_steps.enable_vfs)
 
 
 class DisableVFs(_Sriov):
@@ -82,4 +82,4 @@ class DisableVFs(_Sriov):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        return self.change(parsed_args, by_hand.disable_vfs)
+        return self.change(parsed_args, manual_steps.disable_vfs)

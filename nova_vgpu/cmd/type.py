@@ -18,9 +18,9 @@ import typing
 
 from nova_vgpu import values
 from nova_vgpu.cmd import base
-from nova_vgpu.decisions import capacity
-from nova_vgpu.decisions import resolution
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import capacity
+from nova_vgpu.plan import type_matching
 
 
 class ListTypes(base.Lister):
@@ -39,12 +39,12 @@ class ListTypes(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         host = self.read_host()
-        names = resolution.list_type_names(host)
+        names = type_matching.list_type_names(host)
         rows = [
             _row(gpu, vgpu_type, names)
             for gpu in base.select_gpus(host, parsed_args.gpu)
             for vgpu_type in sorted(
-                resolution.list_types(gpu, names), key=_in_order
+                type_matching.list_types(gpu, names), key=_in_order
             )
         ]
         if not host.gpus:

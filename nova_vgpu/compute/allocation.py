@@ -27,7 +27,7 @@ from oslo_utils import uuidutils
 from nova_vgpu import values
 from nova_vgpu.compute import holding
 from nova_vgpu.compute import locking
-from nova_vgpu.decisions import upkeep
+from nova_vgpu.reconcile import upkeep
 
 LOG = logging.getLogger(__name__)
 

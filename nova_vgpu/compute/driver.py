@@ -35,8 +35,8 @@ from nova_vgpu.compute import locking
 from nova_vgpu.compute import migration
 from nova_vgpu.compute import reshape
 from nova_vgpu.compute import tree
-from nova_vgpu.decisions import claims
-from nova_vgpu.decisions import providers
+from nova_vgpu.plan import address_matching
+from nova_vgpu.publish import providers
 
 LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
@@ -100,7 +100,9 @@ class LibvirtVGPUDriver(migration.Migration):
         node = self._host.get_hostname()
         return frozenset(
             address
-            for address in claims.list_addresses(self._declaration.types)
+            for address in address_matching.list_addresses(
+                self._declaration.types
+            )
             if self.provider_tree.exists(
                 providers.name_of(
                     node, values.PciAddress.parse(address).node_device_name
@@ -119,7 +121,7 @@ class LibvirtVGPUDriver(migration.Migration):
                 self._start_held_mdevs(seconds)
                 self._attach_detached(seconds)
                 return self._keep_up(seconds=seconds)
-            except locking.BusyHere as error:
+            except locking.BusyHereError as error:
                 LOG.debug('vGPUs are not reconciled this time: %s', error)
         return self._make_plan()
 

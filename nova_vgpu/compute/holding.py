@@ -43,12 +43,12 @@ from nova_vgpu.compute import guests as compute_guests
 from nova_vgpu.compute import locking
 from nova_vgpu.compute import planning
 from nova_vgpu.compute import privileged
-from nova_vgpu.decisions import pci_devices
-from nova_vgpu.decisions import upkeep
 from nova_vgpu.host import guests
-from nova_vgpu.host import kept
 from nova_vgpu.host import state
 from nova_vgpu.host import vendor_vfio
+from nova_vgpu.host import vgpu_store
+from nova_vgpu.plan import pci_devices
+from nova_vgpu.reconcile import upkeep
 
 LOG = logging.getLogger(__name__)
 
@@ -222,7 +222,7 @@ class Holding(planning.Planning):
         :param released: functions that a guest just gave back.
         :param seconds: how long to wait for each of the locks.
         :returns: the plan for the host as it is then.
-        :raises Busy: if a lock is not free in time.
+        :raises BusyError: if a lock is not free in time.
         """
         plan = self._make_plan()
         if not upkeep.is_concerned(plan):
@@ -264,8 +264,8 @@ class Holding(planning.Planning):
             return None
         directory = state.StateDirectory(self.state_path)
         try:
-            functions = kept.read(directory).functions
-        except (kept.Corrupt, exception.StateUnusable) as error:
+            functions = vgpu_store.read(directory).functions
+        except (vgpu_store.CorruptError, exception.StateUnusable) as error:
             self._failures.say('Could not tell what is kept by hand', error)
             return None  # so nothing is taken back
         self._failures.forget('Could not tell what is kept by hand')
@@ -284,7 +284,7 @@ class Holding(planning.Planning):
         try:
             yield
         except (
-            exception.Busy,
+            exception.BusyError,
             exception.HostUnreadable,
             exception.StateUnusable,
             libvirt_driver.libvirt.libvirtError,

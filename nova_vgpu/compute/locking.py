@@ -39,7 +39,7 @@ START_SECONDS = 10.0
 _ALLOCATION = 'nova-vgpu-allocation'
 
 
-class BusyHere(exception.Busy):
+class BusyHereError(exception.BusyError):
     """Another thread of nova-compute is at work on vGPUs."""
 
 
@@ -57,7 +57,7 @@ def get_directory() -> str:
 def hold_allocation(seconds: float = WAIT_SECONDS) -> Iterator[None]:
     """What is free now stays so, as far as this process is concerned.
 
-    :raises BusyHere: if another thread does not end.
+    :raises BusyHereError: if another thread does not end.
     """
     with _hold_in_process(_ALLOCATION, seconds):
         yield
@@ -69,7 +69,7 @@ def hold_creation(seconds: float = WAIT_SECONDS) -> Iterator[None]:
 
     Also by processes other than this one.
 
-    :raises Busy: if another thread or process does not end.
+    :raises BusyError: if another thread or process does not end.
     :raises StateUnusable: if the lock file cannot be opened.
     """
     end = time.monotonic() + seconds
@@ -86,7 +86,7 @@ def hold_creation(seconds: float = WAIT_SECONDS) -> Iterator[None]:
 def hold_claims() -> Iterator[None]:
     """Keep commands from removing what was chosen and no guest shows.
 
-    :raises Busy: if a command does not end.
+    :raises BusyError: if a command does not end.
     :raises StateUnusable: if the lock file cannot be opened.
     """
     if not CONF.oslo_concurrency.lock_path:
@@ -103,7 +103,7 @@ def hold_claims() -> Iterator[None]:
 def _hold_in_process(name: str, seconds: float) -> Iterator[None]:
     semaphore = nova_utils.lockutils.internal_lock(name)
     if not semaphore.acquire(timeout=seconds):
-        raise BusyHere(
+        raise BusyHereError(
             f'Another thread of nova-compute has held {name} for more than '
             f'{seconds:g} seconds.'
         )

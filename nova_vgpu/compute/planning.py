@@ -22,7 +22,8 @@ Each of these modules adds to the class of the one before it: first what is to
 be, then the vGPUs of the host, then what servers go through, and at last what
 Placement is told. Each override says which of Nova's methods it replaces or
 extends, and why. Everything that is decided is decided by
-:mod:`nova_vgpu.decisions`; here it is put into the shapes that Nova wants.
+:mod:`nova_vgpu.plan`, :mod:`nova_vgpu.reconcile` and :mod:`nova_vgpu.publish`;
+here it is put into the shapes that Nova wants.
 """
 
 import collections
@@ -38,19 +39,19 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import log
 from nova_vgpu.conf import devices
-from nova_vgpu.decisions import assignment
-from nova_vgpu.decisions import claims
-from nova_vgpu.decisions import mapper
-from nova_vgpu.decisions import resolution
-from nova_vgpu.decisions import type_changes
 from nova_vgpu.host import files
-from nova_vgpu.host import gpu_memory
+from nova_vgpu.host import gpu_store
+from nova_vgpu.host import incremental_reader
 from nova_vgpu.host import libvirt_nodes
-from nova_vgpu.host import monitor
 from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
-from nova_vgpu.host import type_memory
-from nova_vgpu.host import type_names
+from nova_vgpu.host import type_id_store
+from nova_vgpu.host import vgpu_config_xml
+from nova_vgpu.plan import address_matching
+from nova_vgpu.plan import assignment
+from nova_vgpu.plan import mapper
+from nova_vgpu.plan import type_changes
+from nova_vgpu.plan import type_matching
 
 CONF = nova.conf.CONF
 
@@ -93,8 +94,10 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         # The functions of each GPU that may hold its vGPUs, by its name.
         self._functions: dict[str, frozenset[str]] = {}
         self._type_names: Mapping[str, str] = {}
-        self._monitor: monitor.Monitor | None = None
-        self._completion = type_names.Completion(type_names.DEFAULT_PATH)
+        self._monitor: incremental_reader.IncrementalReader | None = None
+        self._completion = vgpu_config_xml.Completion(
+            vgpu_config_xml.DEFAULT_PATH
+        )
         # Nova asks from many threads. Tables that go with another plan than
         # the one that is kept would stay.
         self._planning_lock = threading.Lock()
@@ -131,7 +134,7 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         It is not written, for that is not for Nova's user to do.
         """
         if self._declaration.types:
-            types = type_memory.recall(state.StateDirectory(self.state_path))
+            types = type_id_store.recall(state.StateDirectory(self.state_path))
             self._remembered = types.names
             self._declaration_problems += tuple(
                 type_changes.list_lost(types.lost)
@@ -143,7 +146,7 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
             return
         for path in (self.state_path, self._get_own_state_path()):
             try:
-                self._seen |= gpu_memory.read(state.StateDirectory(path))
+                self._seen |= gpu_store.read(state.StateDirectory(path))
             except exception.StateUnusable as error:
                 self._failures.say(
                     'Could not tell which GPUs were here', error
@@ -151,16 +154,18 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
 
     def _get_own_state_path(self) -> str:
         return (
-            self.own_state_path or f'{CONF.state_path}/{gpu_memory.DIRECTORY}'
+            self.own_state_path or f'{CONF.state_path}/{gpu_store.DIRECTORY}'
         )
 
     def _remember_gpus(self, host: values.Host) -> None:
         """Note which declared GPUs are here, for when one of them fails."""
         directory = state.StateDirectory(self._get_own_state_path())
-        seen = claims.list_seen(self._seen, self._declaration.types, host)
+        seen = address_matching.list_seen(
+            self._seen, self._declaration.types, host
+        )
         try:
             if seen != self._noted:
-                gpu_memory.write(directory, seen)
+                gpu_store.write(directory, seen)
         except exception.StateUnusable as error:
             self._failures.say('Could not note which GPUs are here', error)
         else:
@@ -198,7 +203,7 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         # A GPU that is full may name no type any more.
         self._type_names = {
             **self._type_names,
-            **resolution.list_type_names(host),
+            **type_matching.list_type_names(host),
         }
         remembered = type_changes.list_names(
             self._remembered, host, self._declaration
@@ -218,7 +223,9 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         if self.sysfs is None:
             return libvirt_nodes.read_host(self._host.get_connection())
         if self._monitor is None or self._monitor.tree is not self.sysfs:
-            self._monitor = monitor.Monitor(self.sysfs, self._is_declared)
+            self._monitor = incremental_reader.IncrementalReader(
+                self.sysfs, self._is_declared
+            )
         host = self._monitor.read()
         if self.sysfs.root == sysfs.DEFAULT_ROOT:
             host = self._completion.complete(host)
@@ -226,7 +233,7 @@ class Planning(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
 
     def _is_declared(self, vgpu_type: values.VGPUType) -> bool:
         return any(
-            resolution.find_matches(declared.name, [vgpu_type])
+            type_matching.find_matches(declared.name, [vgpu_type])
             for declared in self._declaration.types
         )
 

@@ -36,10 +36,10 @@ from oslo_log import log as logging
 from nova_vgpu import values
 from nova_vgpu.compute import allocation
 from nova_vgpu.compute import guests
-from nova_vgpu.decisions import lost_mdevs
-from nova_vgpu.decisions import resolution
-from nova_vgpu.decisions import upkeep
 from nova_vgpu.host import guests as host_guests
+from nova_vgpu.plan import type_matching
+from nova_vgpu.reconcile import lost_mdevs
+from nova_vgpu.reconcile import upkeep
 
 LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
@@ -253,7 +253,11 @@ class Recovery(allocation.Allocation):
         type_name: str | None,
     ) -> None:
         gpu, now = assigned.gpu, assigned.type
-        if type_name and now and not resolution.find_matches(type_name, [now]):
+        if (
+            type_name
+            and now
+            and not type_matching.find_matches(type_name, [now])
+        ):
             raise unavailable(
                 f'vGPU {uuid} of {instance.uuid} is gone: it was of type '
                 f'{type_name}, but GPU {gpu} serves {now} now.'

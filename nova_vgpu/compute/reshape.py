@@ -29,8 +29,8 @@ import typing
 
 from nova_vgpu import values
 from nova_vgpu.compute import tree
-from nova_vgpu.decisions import inventories
-from nova_vgpu.decisions import providers
+from nova_vgpu.publish import inventories
+from nova_vgpu.publish import providers
 
 
 def is_needed(

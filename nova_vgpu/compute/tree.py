@@ -14,7 +14,7 @@
 
 The tree is Nova's picture of Placement: it is changed here, and Nova sends
 what differs. Only providers that are certainly those of GPUs are changed
-(:mod:`nova_vgpu.decisions.ownership`); Nova has others below the same node.
+(:mod:`nova_vgpu.publish.ownership`); Nova has others below the same node.
 """
 
 from collections.abc import Callable
@@ -31,8 +31,8 @@ import typing
 from oslo_log import log as logging
 
 from nova_vgpu import values
-from nova_vgpu.decisions import inventories
-from nova_vgpu.decisions import ownership
+from nova_vgpu.publish import inventories
+from nova_vgpu.publish import ownership
 
 LOG = logging.getLogger(__name__)
 
@@ -221,9 +221,9 @@ def make_value(
     provider: typing.Any,
     inventory: Inventories,
     used: Mapping[str, int] | None = None,
-) -> values.HeldProvider:
+) -> values.PlacementProvider:
     """A provider of Nova's tree as a value of this project."""
-    return values.HeldProvider(
+    return values.PlacementProvider(
         provider.uuid,
         provider.name,
         provider.generation or 0,

@@ -156,7 +156,7 @@ def is_alias(text: str | None) -> bool:
 def parse_devices(xml: str) -> Devices:
     """The mdevs, PCI functions and vGPUs in the XML of a guest.
 
-    :raises Malformed: if it does not say which they are.
+    :raises MalformedError: if it does not say which they are.
     """
     if '<hostdev' not in xml and '</domain>' in xml:
         return Devices()  # as most of them; parsing takes its time
@@ -164,7 +164,7 @@ def parse_devices(xml: str) -> Devices:
         # From libvirt, which is trusted; expat bounds expansion.
         root = ElementTree.fromstring(xml)  # noqa: S314
     except (ElementTree.ParseError, ValueError) as error:
-        raise node_xml.Malformed(str(error)) from error
+        raise node_xml.MalformedError(str(error)) from error
     mdevs = set()
     functions = set()
     accelerators = set()
@@ -175,7 +175,9 @@ def parse_devices(xml: str) -> Devices:
         if kind not in ('mdev', 'pci'):
             continue
         if address is None:
-            raise node_xml.Malformed(f'a {kind} <hostdev> without an address')
+            raise node_xml.MalformedError(
+                f'a {kind} <hostdev> without an address'
+            )
         name = _read_alias(device)
         alias = _ALIAS.fullmatch(name)
         if kind == 'mdev':
@@ -240,7 +242,7 @@ def _read(domain: Domain) -> values.Guest | None:
         if error.get_error_code() == libvirt.VIR_ERR_NO_DOMAIN:
             return None
         raise
-    except node_xml.Malformed as error:
+    except node_xml.MalformedError as error:
         raise exception.HostUnreadable(
             f'It cannot be told which devices guest {name} has: {error}'
         ) from error
@@ -263,4 +265,4 @@ def _parse_uuid(text: str) -> str:
     try:
         return str(uuidlib.UUID(text))
     except ValueError as error:
-        raise node_xml.Malformed(f'{text[:40]!r} is no UUID') from error
+        raise node_xml.MalformedError(f'{text[:40]!r} is no UUID') from error

@@ -30,8 +30,8 @@ import libvirt
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import functions
 from nova_vgpu.host import node_xml
+from nova_vgpu.host import pci_functions
 from nova_vgpu.knowledge import vendors
 
 
@@ -120,7 +120,7 @@ class _Scan:
         self._connection = connection
         self._faults: list[values.ReadFault] = []
         self._sysfs = (
-            functions.FunctionReader(tree, self._faults) if tree else None
+            pci_functions.FunctionReader(tree, self._faults) if tree else None
         )
         #: By the names of their parents, and by their own.
         self._vgpus: dict[str, dict[str, values.VGPU]] = {}
@@ -188,7 +188,7 @@ class _Scan:
                 if error.get_error_domain() == libvirt.VIR_FROM_RPC:
                     raise  # the connection broke, not the device
                 self._fault(name, str(error))
-            except node_xml.Malformed as error:
+            except node_xml.MalformedError as error:
                 self._fault(name, str(error))
             else:
                 if isinstance(parsed, values.VGPU):
@@ -211,8 +211,8 @@ class _Scan:
         function: node_xml.Function,
         by_address: Mapping[values.PciAddress, node_xml.Function],
     ) -> values.PhysicalGPU:
-        where = (*functions.PCI, str(address))
-        memory = functions.TypeMemory()
+        where = (*pci_functions.PCI, str(address))
+        memory = pci_functions.TypeCache()
         vfs = []
         for vf_address in sorted(function.vfs):
             vf = by_address.get(vf_address)
@@ -244,9 +244,9 @@ class _Scan:
         self,
         address: values.PciAddress,
         vf: node_xml.Function,
-        memory: functions.TypeMemory,
+        memory: pci_functions.TypeCache,
     ) -> values.VirtualFunction:
-        where = (*functions.PCI, str(address))
+        where = (*pci_functions.PCI, str(address))
         driver = vf.driver or self._driver(vf.name, where)
         if self._sysfs is not None and self._has_vendor_vfio(where):
             offers, vgpus = self._sysfs.read_vendor_vfio(vf.name, where)
@@ -265,8 +265,8 @@ class _Scan:
     def _completed(
         self,
         function: node_xml.Function,
-        where: functions.Path,
-        memory: functions.TypeMemory,
+        where: pci_functions.Path,
+        memory: pci_functions.TypeCache,
     ) -> tuple[values.Offer, ...]:
         """The offers in order, each type with what the driver says of it."""
         completed = []
@@ -280,7 +280,10 @@ class _Scan:
         return tuple(completed)
 
     def _with_facts(
-        self, device: str, vgpu_type: values.VGPUType, where: functions.Path
+        self,
+        device: str,
+        vgpu_type: values.VGPUType,
+        where: pci_functions.Path,
     ) -> values.VGPUType:
         if self._sysfs is None:
             return vgpu_type
@@ -291,7 +294,7 @@ class _Scan:
             return vgpu_type
         return dataclasses.replace(vgpu_type, facts=facts)
 
-    def _driver(self, device: str, where: functions.Path) -> str | None:
+    def _driver(self, device: str, where: pci_functions.Path) -> str | None:
         """libvirt's test driver drops the driver's name; sysfs has it."""
         if self._sysfs is None:
             return None
@@ -301,7 +304,7 @@ class _Scan:
             self._sysfs.add_fault(device, error)
             return None
 
-    def _has_vendor_vfio(self, where: functions.Path) -> bool:
+    def _has_vendor_vfio(self, where: pci_functions.Path) -> bool:
         try:
             return self._sysfs is not None and 'nvidia' in self._sysfs.list(
                 where

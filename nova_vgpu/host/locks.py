@@ -63,7 +63,7 @@ def hold_apply(
 
     :param waiting: is told once for whom this waits.
     :returns: the descriptor, for programs that are to hold the lock too.
-    :raises Busy: if another one does not end.
+    :raises BusyError: if another one does not end.
     """
     path = os.path.join(directory, _APPLY)
     _make(directory)
@@ -84,7 +84,7 @@ def hold_apply(
 def hold_creation(directory: str, seconds: float) -> Iterator[None]:
     """Be the only one who makes vGPUs and takes them back.
 
-    :raises Busy: if another one does not end.
+    :raises BusyError: if another one does not end.
     """
     # As oslo.concurrency does it in nova-compute: a lock of the process.
     path = os.path.join(directory, CREATION)
@@ -97,7 +97,7 @@ def hold_creation(directory: str, seconds: float) -> Iterator[None]:
 def hold_claims(directory: str, seconds: float, alone: bool) -> Iterator[None]:
     """Keep vGPUs from being taken away, or take them away.
 
-    :raises Busy: if others do not end.
+    :raises BusyError: if others do not end.
     """
     path = os.path.join(directory, CLAIMS)
     with _open(path) as descriptor:
@@ -179,7 +179,7 @@ def _wait(
     deadline = time.monotonic() + seconds
     while not _try(lock, descriptor, how):
         if time.monotonic() > deadline:
-            raise exception.Busy(
+            raise exception.BusyError(
                 f'{path} is held by another process for more than '
                 f'{seconds:g} seconds. Is it hung? See "fuser {path}".'
             )

@@ -24,7 +24,7 @@ from collections.abc import Mapping
 
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import functions
+from nova_vgpu.host import pci_functions
 
 _MDEVS = ('bus', 'mdev', 'devices')
 
@@ -36,7 +36,7 @@ class MdevBus:
     """The mdevs of one host; not for several threads at once."""
 
     def __init__(
-        self, tree: files.Files, reader: functions.FunctionReader
+        self, tree: files.Files, reader: pci_functions.FunctionReader
     ) -> None:
         self._tree = tree
         self._reader = reader
@@ -87,7 +87,7 @@ class MdevBus:
         :raises Unreadable: if it cannot be read, or is on no PCI function.
         """
         path = self._tree.path(*_MDEVS, name)
-        if not functions.is_uuid(name):
+        if not pci_functions.is_uuid(name):
             raise files.Unreadable(path, 'is no mdev')
         *_, parent, _ = self._tree.link(*_MDEVS, name).split('/')
         try:

@@ -190,7 +190,7 @@ def _parse(device: NodeDevice) -> values.Mdev | None:
     """The mdev; None if libvirt does not make clear what it is."""
     try:
         vgpu = node_xml.parse_device(device.name(), device.XMLDesc(0))
-    except node_xml.Malformed:
+    except node_xml.MalformedError:
         return None  # and nothing is done to it
     if not isinstance(vgpu, values.VGPU) or vgpu.uuid is None:
         return None

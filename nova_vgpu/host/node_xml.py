@@ -37,7 +37,7 @@ _CLASS = re.compile(r'<class>0x([0-9a-f]{6})</class>', re.IGNORECASE)
 _VENDOR = re.compile(r"""<vendor id=['"]0x([0-9a-f]{4})['"]""", re.IGNORECASE)
 
 
-class Malformed(Exception):
+class MalformedError(Exception):
     """XML that does not say what it must."""
 
 
@@ -60,18 +60,18 @@ class Function:
 def parse_device(name: str, xml: str) -> Function | values.VGPU:
     """A function that may hold vGPUs, or an mdev.
 
-    :raises Malformed: if it is neither, or cannot be told.
+    :raises MalformedError: if it is neither, or cannot be told.
     """
     try:
         root = _parse_xml(xml)
-    except Malformed:
+    except MalformedError:
         other = _parse_other_function(name, xml)
         if other is None:
             raise
         return other
     capability = root.find('capability')
     if capability is None:
-        raise Malformed('no <capability>')
+        raise MalformedError('no <capability>')
     if capability.get('type') == 'mdev':
         return _parse_vgpu(name, root, capability)
     return _parse_function(name, root, capability)
@@ -90,7 +90,7 @@ def _parse_xml(xml: str) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(_VPD.sub('', xml))  # noqa: S314
     except (ElementTree.ParseError, ValueError) as error:
-        raise Malformed(found) from error
+        raise MalformedError(found) from error
 
 
 def _parse_other_function(name: str, xml: str) -> Function | None:
@@ -108,7 +108,7 @@ def _parse_other_function(name: str, xml: str) -> Function | None:
 def parse_address(element: ElementTree.Element) -> values.PciAddress:
     """The address in the attributes of an element.
 
-    :raises Malformed: if it is none.
+    :raises MalformedError: if it is none.
     """
     return _parse_address(element.get(part) for part in _ADDRESS_PARTS)
 
@@ -118,7 +118,7 @@ def _parse_vgpu(
 ) -> values.VGPU:
     parent = root.findtext('parent')
     if not parent:
-        raise Malformed('no <parent>')
+        raise MalformedError('no <parent>')
     type_id = _attribute(capability, 'type', 'id')
     # Before libvirt 7.3 the UUID was only in the device's name.
     in_name = name.removeprefix('mdev_')[:_UUID_LENGTH].replace('_', '-')
@@ -126,7 +126,7 @@ def _parse_vgpu(
     try:
         return values.VGPU(parent, type_id, str(uuid.UUID(found)))
     except ValueError as error:
-        raise Malformed(f'its UUID is {found[:40]!r}') from error
+        raise MalformedError(f'its UUID is {found[:40]!r}') from error
 
 
 def _parse_function(
@@ -134,7 +134,7 @@ def _parse_function(
 ) -> Function:
     if capability.get('type') != 'pci':
         if name.startswith(('pci_', 'mdev_')):
-            raise Malformed('its <capability> is not that of its kind')
+            raise MalformedError('its <capability> is not that of its kind')
         # A virtual parent: the types sit in a capability within the same.
         return Function(name, offers=_parse_offers(capability))
     inner = {c.get('type'): c for c in capability.findall('capability')}
@@ -147,10 +147,10 @@ def _parse_function(
     )
     pci_class = capability.findtext('class')
     if address.node_device_name != name:
-        raise Malformed(f'its address is {address}')
+        raise MalformedError(f'its address is {address}')
     vendor = _number(_attribute(capability, 'vendor', 'id'))
     if pci_class is None and types is None and vendors.get_by_pci_id(vendor):
-        raise Malformed('no <class>')  # it may or may not be a GPU
+        raise MalformedError('no <class>')  # it may or may not be a GPU
     return Function(
         name=name,
         address=address,
@@ -190,20 +190,20 @@ def _parse_address(parts: Iterable[str | None]) -> values.PciAddress:
             f'{domain:x}:{bus:x}:{slot:x}.{function:x}'
         )
     except values.MalformedAddress as error:
-        raise Malformed(str(error)) from error
+        raise MalformedError(str(error)) from error
 
 
 def _own(element: ElementTree.Element, attribute: str) -> str:
     value = element.get(attribute)
     if not value:
-        raise Malformed(f'<{element.tag}> without {attribute!r}')
+        raise MalformedError(f'<{element.tag}> without {attribute!r}')
     return value
 
 
 def _attribute(parent: ElementTree.Element, tag: str, attribute: str) -> str:
     element = parent.find(tag)
     if element is None:
-        raise Malformed(f'no <{tag}>')
+        raise MalformedError(f'no <{tag}>')
     return _own(element, attribute)
 
 
@@ -211,5 +211,5 @@ def _number(text: str | None) -> int:
     """A number as libvirt writes it: hexadecimal with 0x, decimal without."""
     match = _NUMBER.fullmatch((text or '').strip())
     if match is None:
-        raise Malformed(f'{(text or "")[:40]!r} is not a number')
+        raise MalformedError(f'{(text or "")[:40]!r} is not a number')
     return int(match[1], 16 if 'x' in match[1].lower() else 10)

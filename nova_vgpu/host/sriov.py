@@ -29,7 +29,7 @@ import errno
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import functions
+from nova_vgpu.host import pci_functions
 from nova_vgpu.host import tools
 
 DEFAULT_TOOL = '/usr/lib/nvidia/sriov-manage'
@@ -70,7 +70,7 @@ def set_vfs(
                 'Is the driver hung (see the kernel log)? What it left behind '
                 'is repaired when this is run again.',
             ) from error
-        except tools.Missing as error:
+        except tools.MissingError as error:
             _write_number(tree, gpu, number, f' ({error})')
         else:
             _require_success(path, finished)
@@ -83,8 +83,8 @@ def repair_driver(tree: files.Files, gpu: values.PciAddress) -> None:
 
     :raises StepFailed: if no driver takes it.
     """
-    where = (*functions.PCI, str(gpu))
-    reader = functions.FunctionReader(tree, [])
+    where = (*pci_functions.PCI, str(gpu))
+    reader = pci_functions.FunctionReader(tree, [])
     try:
         driver = reader.read_driver(where)
         if driver in (None, STUB_DRIVER):
@@ -109,7 +109,7 @@ def repair_driver(tree: files.Files, gpu: values.PciAddress) -> None:
         )
 
 
-def _clear_override(tree: files.Files, where: functions.Path) -> None:
+def _clear_override(tree: files.Files, where: pci_functions.Path) -> None:
     """Let the GPU's own driver have it again, if only the stub might."""
     override = tree.read(*where, 'driver_override')
     if override in _NO_OVERRIDE:
@@ -152,7 +152,7 @@ def _write_number(
     tree: files.Files, gpu: values.PciAddress, number: int, why: str
 ) -> None:
     try:
-        tree.write(f'{number}\n', *functions.PCI, str(gpu), 'sriov_numvfs')
+        tree.write(f'{number}\n', *pci_functions.PCI, str(gpu), 'sriov_numvfs')
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise exception.StepFailed(

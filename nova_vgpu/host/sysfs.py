@@ -26,7 +26,7 @@ import re
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import functions
+from nova_vgpu.host import pci_functions
 from nova_vgpu.knowledge import vendors
 
 DEFAULT_ROOT = '/sys'
@@ -51,13 +51,15 @@ class Scan:
     """
 
     def __init__(
-        self, tree: files.Files, is_wanted: functions.IsWanted | None = None
+        self,
+        tree: files.Files,
+        is_wanted: pci_functions.IsWanted | None = None,
     ) -> None:
         self._is_wanted = is_wanted
         self.faults: list[values.ReadFault] = []
         #: Where the types of GPUs were read from, by the names of GPUs.
-        self.sources: dict[str, functions.Source] = {}
-        self._reader = functions.FunctionReader(tree, self.faults)
+        self.sources: dict[str, pci_functions.Source] = {}
+        self._reader = pci_functions.FunctionReader(tree, self.faults)
         self._entries: dict[values.PciAddress, tuple[str, ...]] = {}
         #: The functions that say themselves that they are VFs of a GPU.
         self._virtual: set[values.PciAddress] = set()
@@ -104,7 +106,7 @@ class Scan:
             device = address.node_device_name
             if device not in told:
                 path = self._reader.path(
-                    *functions.PCI, on_bus[address], 'physfn'
+                    *pci_functions.PCI, on_bus[address], 'physfn'
                 )
                 self.faults.append(
                     values.ReadFault(
@@ -114,7 +116,7 @@ class Scan:
 
     def _list_functions(self) -> tuple[str, ...]:
         try:
-            return self._reader.list(functions.PCI)
+            return self._reader.list(pci_functions.PCI)
         except files.Unreadable as error:
             raise exception.HostUnreadable(
                 f'No PCI devices can be read: {error}. Is this a Linux host '
@@ -130,7 +132,7 @@ class Scan:
             try:
                 found[values.PciAddress.parse(name)] = name
             except values.MalformedAddress as error:
-                path = self._reader.path(*functions.PCI, name)
+                path = self._reader.path(*pci_functions.PCI, name)
                 self.faults.append(values.ReadFault(name, path, str(error)))
         return dict(sorted(found.items()))
 
@@ -144,7 +146,7 @@ class Scan:
 
         :raises Unreadable: if it cannot be told what it is.
         """
-        where = (*functions.PCI, name)
+        where = (*pci_functions.PCI, name)
         vendor = self._reader.read_hex(*where, 'vendor')
         if vendors.get_by_pci_id(vendor) is None or not vendors.is_gpu(
             vendor, self._reader.read_hex(*where, 'class')
@@ -155,7 +157,7 @@ class Scan:
             self._virtual.add(address)
             return None
         device = address.node_device_name
-        memory = functions.TypeMemory(self._is_wanted)
+        memory = pci_functions.TypeCache(self._is_wanted)
         offers, vgpus = self._reader.read_mdevs(device, where, entries, memory)
         vfs = tuple(self._read_vfs(device, where, entries, on_bus, memory))
         if memory.source is not None:
@@ -179,10 +181,10 @@ class Scan:
     def _read_vfs(
         self,
         device: str,
-        where: functions.Path,
+        where: pci_functions.Path,
         entries: tuple[str, ...],
         on_bus: dict[values.PciAddress, str],
-        memory: functions.TypeMemory,
+        memory: pci_functions.TypeCache,
     ) -> Iterator[values.VirtualFunction]:
         addresses = []
         for entry in entries:
@@ -209,9 +211,9 @@ class Scan:
         self,
         address: values.PciAddress,
         name: str,
-        memory: functions.TypeMemory,
+        memory: pci_functions.TypeCache,
     ) -> values.VirtualFunction:
-        where = (*functions.PCI, name)
+        where = (*pci_functions.PCI, name)
         device = address.node_device_name
         # Not kept: nobody looks at it again.
         entries = self._entries.get(address) or self._reader.list(where)
@@ -235,7 +237,7 @@ class Scan:
         )
 
     def _list(
-        self, address: values.PciAddress, where: functions.Path
+        self, address: values.PciAddress, where: pci_functions.Path
     ) -> tuple[str, ...]:
         """What is in a function's directory, which is listed once."""
         if address not in self._entries:
@@ -263,7 +265,7 @@ class Scan:
         subsystem = self._reader.link_name(*where, 'subsystem')
         # libvirt's way to name a device that is not on a PCI bus
         device = _NOT_IN_NAMES.sub('_', f'{subsystem}_{name}')
-        memory = functions.TypeMemory(self._is_wanted)
+        memory = pci_functions.TypeCache(self._is_wanted)
         offers, vgpus = self._reader.read_mdevs(
             device, where, self._reader.list(where), memory
         )

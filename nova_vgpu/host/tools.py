@@ -42,7 +42,7 @@ class Finished:
     output: str
 
 
-class Missing(Exception):
+class MissingError(Exception):
     """There is no such program, or this user may not run it."""
 
     def __init__(self, program: str, reason: str) -> None:
@@ -84,13 +84,13 @@ def run(
 
     :param keep: descriptors that stay open in the program, such as that of a
         lock that is to be held for as long as it works.
-    :raises Missing: if there is no such program.
+    :raises MissingError: if there is no such program.
     :raises TimedOut: if it takes too long; it is killed then, and whatever it
         started with it.
     """
     program = argv[0]
     if not os.path.isabs(program):
-        raise Missing(program, 'is not a whole path')
+        raise MissingError(program, 'is not a whole path')
     with open(os.memfd_create('output'), 'w+b') as output:
         try:
             process = subprocess.Popen(
@@ -105,7 +105,7 @@ def run(
             )
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
-            raise Missing(program, reason) from error
+            raise MissingError(program, reason) from error
         try:
             code = process.wait(seconds)
         except subprocess.TimeoutExpired as error:

@@ -27,7 +27,7 @@ import threading
 
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import functions
+from nova_vgpu.host import pci_functions
 
 _PREFIX = 'nvidia-'
 _STUCK = "The vendor's driver is stuck: see the kernel log."
@@ -50,7 +50,7 @@ def write_type(tree: files.Files, address: str, number: int) -> None:
     function = values.PciAddress.parse(address)
     if type(number) is not int or not 0 <= number <= _MOST:
         raise ValueError(f'{number!r} is not the number of a vGPU type')
-    where = (*functions.PCI, str(function), 'nvidia', 'current_vgpu_type')
+    where = (*pci_functions.PCI, str(function), 'nvidia', 'current_vgpu_type')
     tree.write(f'{number}\n', *where)
     try:
         found = tree.read(*where)

@@ -29,16 +29,16 @@ import time
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.decisions import drift
-from nova_vgpu.decisions import metrics
 from nova_vgpu.host import locks
 from nova_vgpu.host import notify
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import surroundings
-from nova_vgpu.lifecycle import survey as surveys
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import drift_report as surveys
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.lifecycle import metrics
 from nova_vgpu.lifecycle import waiting
+from nova_vgpu.reconcile import drift
 
-Prepare = Callable[[], tuple[surroundings.Surroundings, runs.Wish]]
+Prepare = Callable[[], tuple[host_access.HostAccess, apply.Configuration]]
 Show = Callable[[Iterable[metrics.Sample]], None]
 
 
@@ -74,9 +74,9 @@ class Agent:
         self._say = say
         self._show = show
         self._is_ready = False
-        self._survey: values.Survey | None = None
-        self._wish: runs.Wish | None = None
-        self._patience = drift.Patience()
+        self._survey: values.DriftReport | None = None
+        self._wish: apply.Configuration | None = None
+        self._patience = drift.Backoff()
         self._tally = metrics.Tally()
         # What was said of each, so that it is not said again.
         self._findings: tuple[str, ...] = ()
@@ -112,7 +112,7 @@ class Agent:
         )
         self._publish(failure)
 
-    def _look(self) -> tuple[surroundings.Surroundings, runs.Wish]:
+    def _look(self) -> tuple[host_access.HostAccess, apply.Configuration]:
         self._survey = None  # what is not known is not shown
         around, wish = self._prepare()
         seen = surveys.look(around, wish, self.warn)
@@ -122,7 +122,7 @@ class Agent:
         self._tell(self._findings, findings)
         self._findings = findings
         if wish != self._wish or not seen.steps:
-            self._patience = drift.Patience()
+            self._patience = drift.Backoff()
         if not seen.steps:
             self._tell(self._undone, ())
             self._undone = ()
@@ -138,7 +138,7 @@ class Agent:
         )
 
     def _repair(
-        self, around: surroundings.Surroundings, wish: runs.Wish
+        self, around: host_access.HostAccess, wish: apply.Configuration
     ) -> None:
         # A repair can take minutes; systemd need not wait for the first one.
         self._publish(self._failure)
@@ -150,7 +150,7 @@ class Agent:
 
         is_better = False
         try:
-            outcome = runs.apply(
+            outcome = apply.apply(
                 dataclasses.replace(around, sleep=sleep), wish, self
             )
             undone = tuple(f'failed: {f}' for f in outcome.failures)
@@ -201,16 +201,16 @@ class Agent:
             self._say(f'done: GPU {step.gpu}: {step}')
 
 
-def _require_idle(around: surroundings.Surroundings) -> None:
+def _require_idle(around: host_access.HostAccess) -> None:
     """Refuse to stand in line behind another command.
 
-    :raises Busy: if one is at work.
+    :raises BusyError: if one is at work.
     """
     try:
         with locks.hold_apply(around.state.path, 0.0, lambda _text: None):
             pass
-    except exception.Busy as error:
-        raise exception.Busy(
+    except exception.BusyError as error:
+        raise exception.BusyError(
             'Another command is at work on this host. Nothing is repaired '
             'until it ends.'
         ) from error

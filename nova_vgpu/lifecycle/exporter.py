@@ -25,7 +25,7 @@ from prometheus_client import core
 from prometheus_client import registry
 
 from nova_vgpu import exception
-from nova_vgpu.decisions import metrics
+from nova_vgpu.lifecycle import metrics
 
 
 class Exporter(registry.Collector):
@@ -64,14 +64,14 @@ def serve(exporter: Exporter, host: str, port: int) -> Iterator[int]:
 
     :param port: 0 is any that is free.
     :returns: the port that it became.
-    :raises WrongUsage: if the address cannot be had.
+    :raises UsageError: if the address cannot be had.
     """
     try:
         server, thread = prometheus_client.start_http_server(
             port, host, exporter.registry
         )
     except OSError as error:
-        raise exception.WrongUsage(
+        raise exception.UsageError(
             f'No metrics can be served on {host}, port {port}: '
             f'{(error.strerror or str(error)).lower()}. Choose another '
             '--metrics-address, or --no-metrics.'

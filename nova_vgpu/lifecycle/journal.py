@@ -43,7 +43,7 @@ _KINDS: dict[str, type[typing.Any]] = {
         values.RepairDriver,
         values.SetVFs,
         values.AwaitTypes,
-        values.SetMixing,
+        values.SetHeterogeneous,
         values.SetType,
         values.SetMdev,
     )
@@ -52,7 +52,7 @@ _OF_STEPS = frozenset({'begin', 'done', 'failed', 'refused'})
 _EVENTS = _OF_STEPS | {'apply', 'end', 'restored'}
 
 
-class Corrupt(exception.NovaVGPUError):
+class CorruptError(exception.NovaVGPUError):
     """The journal does not say what happened."""
 
 
@@ -81,12 +81,12 @@ class Log:
         )
 
     @property
-    def courses(self) -> tuple[values.Course, ...]:
+    def courses(self) -> tuple[values.GPUSteps, ...]:
         """The steps by GPU."""
         by_gpu: dict[str, list[values.Step]] = {}
         for step in self.steps:
             by_gpu.setdefault(step.gpu, []).append(step)
-        return tuple(values.Course(g, tuple(s)) for g, s in by_gpu.items())
+        return tuple(values.GPUSteps(g, tuple(s)) for g, s in by_gpu.items())
 
 
 class Journal:
@@ -99,13 +99,13 @@ class Journal:
     def read(self) -> Log:
         """What is written.
 
-        :raises Corrupt: if it cannot be understood.
+        :raises CorruptError: if it cannot be understood.
         :raises StateUnusable: if it cannot be read.
         """
         try:
             text = self._state.read(FILE)
         except exception.StateDamaged as error:
-            raise Corrupt(str(error)) from error
+            raise CorruptError(str(error)) from error
         return parse(text or '', f'{self._state.path}/{FILE}')
 
     def set_aside(self) -> str:
@@ -152,7 +152,7 @@ class Journal:
 def parse(text: str, path: str) -> Log:
     """Understand a journal.
 
-    :raises Corrupt: unless only the last line is not whole.
+    :raises CorruptError: unless only the last line is not whole.
     """
     lines = text.splitlines()
     entries = []
@@ -162,7 +162,7 @@ def parse(text: str, path: str) -> Log:
         except (ValueError, RecursionError) as error:
             if number == len(lines):
                 break
-            raise Corrupt(
+            raise CorruptError(
                 f'{path} is broken in line {number}: {error}.'
             ) from error
     events = [event for event, _ in entries]

@@ -29,8 +29,8 @@ from oslo_config import cfg
 
 from nova_vgpu import exception
 from nova_vgpu.placement import client
-from nova_vgpu.placement import patience
 from nova_vgpu.placement import request
+from nova_vgpu.placement import retry_policy
 
 GROUP = 'placement'
 
@@ -60,7 +60,7 @@ def register_opts(conf: cfg.ConfigOpts) -> None:
 def connect(
     conf: cfg.ConfigOpts,
     cloud: str | None = None,
-    patient: patience.Patience | None = None,
+    patient: retry_policy.RetryPolicy | None = None,
 ) -> client.PlacementClient:
     """A client; nothing is asked yet.
 
@@ -83,7 +83,7 @@ def connect(
             f'{str(error).rstrip(".")}. {_CURE}'
         ) from error
     if patient is None:
-        patient = patience.Patience()
+        patient = retry_policy.RetryPolicy()
         if conf[GROUP].timeout:
             patient = dataclasses.replace(patient, timeout=conf[GROUP].timeout)
     return client.PlacementClient(request.Requester(adapter, patient))

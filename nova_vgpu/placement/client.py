@@ -62,7 +62,7 @@ class PlacementClient:
         part: Part = Part.ALL,
         only: Container[str] | None = None,
         consumers_of: Container[str] = (),
-    ) -> values.HeldTree:
+    ) -> values.PlacementTree:
         """The providers of a compute node.
 
         A generation is that of the first request: whatever changed while the
@@ -73,7 +73,7 @@ class PlacementClient:
         """
         found = self._call('GET', _PROVIDERS, params={'name': node})
         if not found['resource_providers']:
-            return self._complete(values.HeldTree(node), part)
+            return self._complete(values.PlacementTree(node), part)
         root = found['resource_providers'][0]['uuid']
         listed = self._call('GET', _PROVIDERS, params={'in_tree': root})
         providers = tuple(
@@ -85,7 +85,7 @@ class PlacementClient:
         consumers = self._read_consumers(
             held.uuid for held in providers if held.name in consumers_of
         )
-        tree = values.HeldTree(node, providers, consumers=consumers)
+        tree = values.PlacementTree(node, providers, consumers=consumers)
         return self._complete(tree, part)
 
     def apply(
@@ -133,7 +133,9 @@ class PlacementClient:
             for of, given in request['allocations'].items()
         )
 
-    def _complete(self, tree: values.HeldTree, part: Part) -> values.HeldTree:
+    def _complete(
+        self, tree: values.PlacementTree, part: Part
+    ) -> values.PlacementTree:
         """Add what all of Placement knows, as far as the parts need it."""
         traits: list[str] = []
         classes: list[_Json] = []
@@ -150,8 +152,8 @@ class PlacementClient:
         )
 
     def _read_provider(
-        self, held: values.HeldProvider, part: Part
-    ) -> values.HeldProvider:
+        self, held: values.PlacementProvider, part: Part
+    ) -> values.PlacementProvider:
         path = f'{_PROVIDERS}/{held.uuid}'
         if Part.TRAITS in part:
             traits = self._call('GET', f'{path}/traits')['traits']
@@ -173,7 +175,7 @@ class PlacementClient:
 
     def _read_consumers(
         self, providers: Iterable[str]
-    ) -> tuple[values.HeldConsumer, ...]:
+    ) -> tuple[values.Consumer, ...]:
         found: set[str] = set()
         for uuid in providers:
             path = f'{_PROVIDERS}/{uuid}/allocations'
@@ -240,11 +242,11 @@ def _inventories(inventories: Iterable[values.Inventory]) -> _Json:
     return made
 
 
-def _consumer(uuid: str, found: _Json) -> values.HeldConsumer | None:
+def _consumer(uuid: str, found: _Json) -> values.Consumer | None:
     """The consumer; None if it has given everything back since."""
     if not found['allocations']:
         return None
-    return values.HeldConsumer(
+    return values.Consumer(
         uuid,
         found['consumer_generation'],
         found['project_id'],
@@ -257,7 +259,7 @@ def _consumer(uuid: str, found: _Json) -> values.HeldConsumer | None:
     )
 
 
-def _allocations(consumer: values.HeldConsumer) -> _Json:
+def _allocations(consumer: values.Consumer) -> _Json:
     made: dict[str, dict[str, dict[str, int]]] = {}
     for given in consumer.allocations:
         of_provider = made.setdefault(given.provider, {'resources': {}})
@@ -272,11 +274,11 @@ def _allocations(consumer: values.HeldConsumer) -> _Json:
 
 def _in_order(
     listed: Iterable[_Json],
-) -> tuple[values.HeldProvider, ...]:
+) -> tuple[values.PlacementProvider, ...]:
     """The root, and below each provider its children by name."""
-    children: dict[str | None, list[values.HeldProvider]] = {}
+    children: dict[str | None, list[values.PlacementProvider]] = {}
     for found in listed:
-        held = values.HeldProvider(
+        held = values.PlacementProvider(
             found['uuid'],
             found['name'],
             found['generation'],
@@ -284,7 +286,7 @@ def _in_order(
         )
         children.setdefault(held.parent, []).append(held)
 
-    def below(parent: str | None) -> list[values.HeldProvider]:
+    def below(parent: str | None) -> list[values.PlacementProvider]:
         of_parent = sorted(children.get(parent, ()), key=lambda p: p.name)
         return [q for p in of_parent for q in (p, *below(p.uuid))]
 

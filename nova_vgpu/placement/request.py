@@ -28,7 +28,7 @@ from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa_exceptions
 
 from nova_vgpu import exception
-from nova_vgpu.placement import patience
+from nova_vgpu.placement import retry_policy
 
 LOG = logging.getLogger(__name__)
 
@@ -60,10 +60,10 @@ class Requester:
     def __init__(
         self,
         adapter: ksa_adapter.Adapter,
-        patient: patience.Patience | None = None,
+        patient: retry_policy.RetryPolicy | None = None,
     ) -> None:
         self._adapter = adapter
-        self.patience = patient or patience.Patience()
+        self.patience = patient or retry_policy.RetryPolicy()
 
     def call(
         self, method: str, path: str, **arguments: typing.Any

@@ -28,8 +28,8 @@ from nova_vgpu.placement import request
 
 LOG = logging.getLogger(__name__)
 
-Read = Callable[[], values.HeldTree]
-Decide = Callable[[values.HeldTree], values.Difference]
+Read = Callable[[], values.PlacementTree]
+Decide = Callable[[values.PlacementTree], values.Difference]
 Report = Callable[[values.Change], None]
 
 

@@ -18,8 +18,8 @@ way: a reader that is right reads exactly this.
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import description
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
 
 _GPU_CLASSES = (0x03, 0x12)
 

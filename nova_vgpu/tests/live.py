@@ -32,12 +32,12 @@ from nova_vgpu.host import mdevs
 from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vendor_vfio
-from nova_vgpu.lifecycle import lanes
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import surroundings
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import machine as machines
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.lifecycle import step_runner
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import machine as machines
 from nova_vgpu.tests import hosts
 
 T4 = '0000:84:00.0'
@@ -122,18 +122,16 @@ class LiveHost(fixtures.Fixture):
         self.addCleanup(directory.cleanup)
         self.path = pathlib.Path(directory.name)
         (self.path / 'locks').mkdir()
-        self.around = self.make_surroundings()
+        self.around = self.make_host_access()
 
     def number_uuids(self) -> None:
         """Let UUIDs be the same in every run, one after the other."""
         numbers = itertools.count(1)
-        self.around = self.make_surroundings(
+        self.around = self.make_host_access(
             new_uuid=lambda: str(uuid.UUID(int=next(numbers)))
         )
 
-    def make_surroundings(
-        self, **others: typing.Any
-    ) -> surroundings.Surroundings:
+    def make_host_access(self, **others: typing.Any) -> host_access.HostAccess:
         kernel = self.machine.kernel
         arguments: dict[str, typing.Any] = {
             'tree': kernel.files,
@@ -145,7 +143,7 @@ class LiveHost(fixtures.Fixture):
             'now': kernel.clock.now,
             'complete': self.complete,
         }
-        return surroundings.Surroundings(**(arguments | others))
+        return host_access.HostAccess(**(arguments | others))
 
     def complete(self, host: values.Host) -> values.Host:
         """The names that come with the driver, in a file of the vendor."""
@@ -161,12 +159,12 @@ class LiveHost(fixtures.Fixture):
     def connect(self) -> Iterator[typing.Any]:
         yield self.machine.libvirt
 
-    def apply(self, text: str, gpu: str | None = None) -> lanes.Outcome:
-        wish = runs.Wish(declare(text), (), gpu)
-        return runs.apply(self.around, wish, Recorder())
+    def apply(self, text: str, gpu: str | None = None) -> step_runner.Outcome:
+        wish = apply.Configuration(declare(text), (), gpu)
+        return apply.apply(self.around, wish, Recorder())
 
-    def restore(self) -> lanes.Outcome | None:
-        return runs.restore(self.around, Recorder())
+    def restore(self) -> step_runner.Outcome | None:
+        return apply.restore(self.around, Recorder())
 
     def read(self) -> values.Host:
         return sysfs.read_host(self.machine.kernel.files)
@@ -273,10 +271,10 @@ class Program(main.NovaVGPU):
     def read_host(self, source: object) -> values.Host:
         return self._host.complete(self._host.read())
 
-    def make_surroundings(
+    def make_host_access(
         self, timeout: float, sriov_manage: str, may_change: bool = True
-    ) -> surroundings.Surroundings:
-        return self._host.make_surroundings(
+    ) -> host_access.HostAccess:
+        return self._host.make_host_access(
             timeout=timeout, sriov_manage=sriov_manage
         )
 

@@ -28,15 +28,15 @@ import testtools
 
 from nova_vgpu import application
 from nova_vgpu import values
-from nova_vgpu.decisions import mapper
 from nova_vgpu.placement import authentication
 from nova_vgpu.placement import client
-from nova_vgpu.placement import patience
-from nova_vgpu.simulation import placement
+from nova_vgpu.placement import retry_policy
+from nova_vgpu.plan import mapper
+from nova_vgpu.sandbox import placement
 from nova_vgpu.tests import proxy
 
 #: For a machine that is busy with other tests, and nobody to wait for.
-PATIENT = patience.Patience(
+PATIENT = retry_policy.RetryPolicy(
     deadline=30, timeout=15, first_wait=0.001, longest_wait=0.01
 )
 
@@ -112,7 +112,7 @@ class PlacementTestCase(testtools.TestCase):
 
 
 def connect(
-    url: str, patient: patience.Patience = PATIENT
+    url: str, patient: retry_policy.RetryPolicy = PATIENT
 ) -> client.PlacementClient:
     """A client by a configuration of its own."""
     conf = cfg.ConfigOpts()

@@ -25,7 +25,7 @@ import os_traits
 from nova_vgpu import values
 
 NODE = 'compute1'
-ROOT = values.HeldProvider('root-uuid', NODE, 1)
+ROOT = values.PlacementProvider('root-uuid', NODE, 1)
 # Those that are about GPUs are enough, and can be shown.
 KNOWN = frozenset(
     (*os_traits.get_traits('HW_GPU_'), 'OWNER_NOVA', 'COMPUTE_NODE')
@@ -33,9 +33,9 @@ KNOWN = frozenset(
 CLASSES = frozenset({'VGPU', 'VCPU', 'MEMORY_MB', 'SRIOV_NET_VF'})
 
 
-def make_tree(*providers: values.HeldProvider) -> values.HeldTree:
+def make_tree(*providers: values.PlacementProvider) -> values.PlacementTree:
     traits = KNOWN.union(*(provider.traits for provider in providers))
-    return values.HeldTree(NODE, providers, traits, CLASSES)
+    return values.PlacementTree(NODE, providers, traits, CLASSES)
 
 
 def held(
@@ -44,9 +44,9 @@ def held(
     uuid: str | None = None,
     used: int = 0,
     **totals: int,
-) -> values.HeldProvider:
+) -> values.PlacementProvider:
     """A provider below the root, as Nova would make it."""
-    return values.HeldProvider(
+    return values.PlacementProvider(
         uuid or f'uuid of {device}',
         f'{NODE}_{device}',
         1,
@@ -61,10 +61,10 @@ def held(
 
 
 def consumer(
-    name: str, *given: tuple[values.HeldProvider, str, int]
-) -> values.HeldConsumer:
+    name: str, *given: tuple[values.PlacementProvider, str, int]
+) -> values.Consumer:
     """Somebody who holds that much of these classes of these providers."""
-    return values.HeldConsumer(
+    return values.Consumer(
         name,
         1,
         'project',
@@ -77,8 +77,8 @@ def consumer(
 
 
 def allocate(
-    tree: values.HeldTree, *consumers: values.HeldConsumer
-) -> values.HeldTree:
+    tree: values.PlacementTree, *consumers: values.Consumer
+) -> values.PlacementTree:
     """The tree with these consumers and no others."""
     used: dict[str, collections.Counter[str]] = collections.defaultdict(
         collections.Counter
@@ -98,16 +98,16 @@ def allocate(
 
 
 def make_changes(
-    tree: values.HeldTree, difference: values.Difference
-) -> values.HeldTree:
+    tree: values.PlacementTree, difference: values.Difference
+) -> values.PlacementTree:
     for change in difference.changes:
         tree = make_change(tree, change)
     return tree
 
 
 def make_change(
-    tree: values.HeldTree, change: values.Change
-) -> values.HeldTree:
+    tree: values.PlacementTree, change: values.Change
+) -> values.PlacementTree:
     by_uuid = {provider.uuid: provider for provider in tree.providers}
     match change:
         case values.CreateTrait():
@@ -122,7 +122,7 @@ def make_change(
             assert change.uuid not in by_uuid, change
             assert tree.find(change.name) is None, change
             assert change.parent is None or change.parent in by_uuid, change
-            by_uuid[change.uuid] = values.HeldProvider(
+            by_uuid[change.uuid] = values.PlacementProvider(
                 change.uuid, change.name, 0, change.parent
             )
         case values.DeleteProvider():
@@ -147,7 +147,9 @@ def make_change(
     return dataclasses.replace(tree, providers=tuple(by_uuid.values()))
 
 
-def _reshape(tree: values.HeldTree, change: values.Reshape) -> values.HeldTree:
+def _reshape(
+    tree: values.PlacementTree, change: values.Reshape
+) -> values.PlacementTree:
     """The allocations first, because the inventories have to suit them."""
     consumers = {consumer.uuid: consumer for consumer in tree.consumers}
     consumers.update(
@@ -165,14 +167,14 @@ def _reshape(tree: values.HeldTree, change: values.Reshape) -> values.HeldTree:
 
 
 def _list_allocations(
-    consumers: Iterable[values.HeldConsumer],
+    consumers: Iterable[values.Consumer],
 ) -> list[values.Allocation]:
     return [a for consumer in consumers for a in consumer.allocations]
 
 
 def _check_inventories(
-    tree: values.HeldTree,
-    provider: values.HeldProvider,
+    tree: values.PlacementTree,
+    provider: values.PlacementProvider,
     change: values.SetInventories,
 ) -> None:
     after = {i.resource_class: i for i in change.after}

@@ -22,38 +22,41 @@ from nova_vgpu.values.declaration import DeclaredType
 from nova_vgpu.values.declaration import PciDeviceSpec
 from nova_vgpu.values.declaration import UnlistedGPUs
 from nova_vgpu.values.declaration import Written
-from nova_vgpu.values.examination import Examination
+from nova_vgpu.values.doctor_input import DoctorInput
+from nova_vgpu.values.drift_report import DriftReport
+from nova_vgpu.values.environment import Environment
+from nova_vgpu.values.environment import GPUModes
+from nova_vgpu.values.environment import Mode
+from nova_vgpu.values.environment import ModesRead
+from nova_vgpu.values.environment import SchedulerPolicy
+from nova_vgpu.values.environment import UdevCall
 from nova_vgpu.values.finding import Evidence
 from nova_vgpu.values.finding import Finding
 from nova_vgpu.values.gpu import Framework
 from nova_vgpu.values.gpu import PhysicalGPU
 from nova_vgpu.values.guest import Guest
 from nova_vgpu.values.guest import GuestVGPU
-from nova_vgpu.values.held import Allocation
-from nova_vgpu.values.held import Change
-from nova_vgpu.values.held import CreateProvider
-from nova_vgpu.values.held import CreateResourceClass
-from nova_vgpu.values.held import CreateTrait
-from nova_vgpu.values.held import DeleteProvider
-from nova_vgpu.values.held import Difference
-from nova_vgpu.values.held import HeldConsumer
-from nova_vgpu.values.held import HeldProvider
-from nova_vgpu.values.held import HeldTree
-from nova_vgpu.values.held import Inventory
-from nova_vgpu.values.held import Move
-from nova_vgpu.values.held import Reshape
-from nova_vgpu.values.held import SetInventories
-from nova_vgpu.values.held import SetTraits
-from nova_vgpu.values.holdings import Holdings
-from nova_vgpu.values.holdings import Kept
-from nova_vgpu.values.holdings import KeptMdev
-from nova_vgpu.values.holdings import Mdev
 from nova_vgpu.values.host import Host
 from nova_vgpu.values.host import ReadFault
 from nova_vgpu.values.pci import MalformedAddress
 from nova_vgpu.values.pci import PciAddress
 from nova_vgpu.values.pci import PciIds
 from nova_vgpu.values.pci import Sriov
+from nova_vgpu.values.placement_tree import Allocation
+from nova_vgpu.values.placement_tree import Change
+from nova_vgpu.values.placement_tree import Consumer
+from nova_vgpu.values.placement_tree import CreateProvider
+from nova_vgpu.values.placement_tree import CreateResourceClass
+from nova_vgpu.values.placement_tree import CreateTrait
+from nova_vgpu.values.placement_tree import DeleteProvider
+from nova_vgpu.values.placement_tree import Difference
+from nova_vgpu.values.placement_tree import Inventory
+from nova_vgpu.values.placement_tree import Move
+from nova_vgpu.values.placement_tree import PlacementProvider
+from nova_vgpu.values.placement_tree import PlacementTree
+from nova_vgpu.values.placement_tree import Reshape
+from nova_vgpu.values.placement_tree import SetInventories
+from nova_vgpu.values.placement_tree import SetTraits
 from nova_vgpu.values.plan import Assignment
 from nova_vgpu.values.plan import Capacity
 from nova_vgpu.values.plan import LeftAlone
@@ -63,32 +66,29 @@ from nova_vgpu.values.plan import Reason
 from nova_vgpu.values.problem import Problem
 from nova_vgpu.values.problem import Severity
 from nova_vgpu.values.step import AwaitTypes
-from nova_vgpu.values.step import Course
+from nova_vgpu.values.step import GPUSteps
 from nova_vgpu.values.step import MdevState
 from nova_vgpu.values.step import Refusal
 from nova_vgpu.values.step import RepairDriver
+from nova_vgpu.values.step import SetHeterogeneous
 from nova_vgpu.values.step import SetMdev
-from nova_vgpu.values.step import SetMixing
 from nova_vgpu.values.step import SetType
 from nova_vgpu.values.step import SetVFs
 from nova_vgpu.values.step import Step
-from nova_vgpu.values.surroundings import GPUModes
-from nova_vgpu.values.surroundings import Mode
-from nova_vgpu.values.surroundings import ModesRead
-from nova_vgpu.values.surroundings import SchedulerPolicy
-from nova_vgpu.values.surroundings import Surroundings
-from nova_vgpu.values.surroundings import UdevCall
-from nova_vgpu.values.survey import Survey
+from nova_vgpu.values.type_request import Fragment
+from nova_vgpu.values.type_request import MatchedRequest
+from nova_vgpu.values.type_request import Reader
+from nova_vgpu.values.type_request import TypeRequest
+from nova_vgpu.values.usage import Mdev
+from nova_vgpu.values.usage import MdevRecord
+from nova_vgpu.values.usage import Usage
+from nova_vgpu.values.usage import VGPURecords
 from nova_vgpu.values.vgpu import Offer
 from nova_vgpu.values.vgpu import Resolution
 from nova_vgpu.values.vgpu import TypeFacts
 from nova_vgpu.values.vgpu import VGPU
 from nova_vgpu.values.vgpu import VGPUType
 from nova_vgpu.values.vgpu import VirtualFunction
-from nova_vgpu.values.wish import Fragment
-from nova_vgpu.values.wish import Grant
-from nova_vgpu.values.wish import Reader
-from nova_vgpu.values.wish import Wish
 
 __all__ = (
     'VGPU',
@@ -97,7 +97,7 @@ __all__ = (
     'AwaitTypes',
     'Capacity',
     'Change',
-    'Course',
+    'Consumer',
     'CreateProvider',
     'CreateResourceClass',
     'CreateTrait',
@@ -106,26 +106,24 @@ __all__ = (
     'DeclaredType',
     'DeleteProvider',
     'Difference',
+    'DoctorInput',
+    'DriftReport',
+    'Environment',
     'Evidence',
-    'Examination',
     'Finding',
     'Fragment',
     'Framework',
     'GPUModes',
-    'Grant',
+    'GPUSteps',
     'Guest',
     'GuestVGPU',
-    'HeldConsumer',
-    'HeldProvider',
-    'HeldTree',
-    'Holdings',
     'Host',
     'Inventory',
-    'Kept',
-    'KeptMdev',
     'LeftAlone',
     'MalformedAddress',
+    'MatchedRequest',
     'Mdev',
+    'MdevRecord',
     'MdevState',
     'Mode',
     'ModesRead',
@@ -135,6 +133,8 @@ __all__ = (
     'PciDeviceSpec',
     'PciIds',
     'PhysicalGPU',
+    'PlacementProvider',
+    'PlacementTree',
     'Plan',
     'Problem',
     'Provider',
@@ -146,22 +146,22 @@ __all__ = (
     'Reshape',
     'Resolution',
     'SchedulerPolicy',
+    'SetHeterogeneous',
     'SetInventories',
     'SetMdev',
-    'SetMixing',
     'SetTraits',
     'SetType',
     'SetVFs',
     'Severity',
     'Sriov',
     'Step',
-    'Surroundings',
-    'Survey',
     'TypeFacts',
+    'TypeRequest',
     'UdevCall',
     'UnlistedGPUs',
+    'Usage',
+    'VGPURecords',
     'VGPUType',
     'VirtualFunction',
-    'Wish',
     'Written',
 )

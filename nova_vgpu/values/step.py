@@ -59,7 +59,7 @@ class AwaitTypes:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class SetMixing:
+class SetHeterogeneous:
     """Let a GPU hold vGPUs of different sizes (heterogeneous mode) or not."""
 
     gpu: str
@@ -128,7 +128,9 @@ class SetMdev:
         return f'remove mdev {self.uuid}, which is {self.type}'
 
 
-Step = RepairDriver | SetVFs | AwaitTypes | SetMixing | SetType | SetMdev
+Step = (
+    RepairDriver | SetVFs | AwaitTypes | SetHeterogeneous | SetType | SetMdev
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class Refusal:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Course:
+class GPUSteps:
     """What is to be done to one GPU, in this order, and what is not."""
 
     gpu: str

@@ -20,7 +20,7 @@
        :language: console
 
 inserts the command and what it prints. The host is that of the demonstration
-(:mod:`nova_vgpu.simulation`), a directory tree in a temporary directory; the
+(:mod:`nova_vgpu.sandbox`), a directory tree in a temporary directory; the
 options that lead there are not shown. A command that ends with another exit
 code than the page says is a warning.
 """

@@ -44,7 +44,7 @@ from sphinx.util import docutils
 from sphinx.util import logging
 from sphinx.util import typing as sphinx_typing
 
-from nova_vgpu.simulation import boards
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
 

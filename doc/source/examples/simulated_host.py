@@ -15,7 +15,7 @@
 import pathlib
 import sys
 
-from nova_vgpu.simulation import host
-from nova_vgpu.simulation import tree
+from nova_vgpu.sandbox import host
+from nova_vgpu.sandbox import tree
 
 tree.write_tree(host.demo_host(), pathlib.Path(sys.argv[1]))

@@ -24,7 +24,7 @@ import typing
 import unittest
 
 from nova_vgpu.cmd import main
-from nova_vgpu.simulation import placement
+from nova_vgpu.sandbox import placement
 
 CONFIGURATION = pathlib.Path('/etc/nova/nova.conf')
 #: What a test leaves for one after the next reboot.

@@ -20,7 +20,7 @@ from lab.guest.tests import kept
 from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import monitor
+from nova_vgpu.host import incremental_reader
 from nova_vgpu.host import sysfs
 
 _SYSFS = '/sys'
@@ -35,7 +35,9 @@ _FRAMEWORKS = {
 class TestLife(host.HostTest):
     def setUp(self) -> None:
         super().setUp()
-        self.monitor = monitor.Monitor(files.Files(_SYSFS))
+        self.monitor = incremental_reader.IncrementalReader(
+            files.Files(_SYSFS)
+        )
 
     def findings(self, code: int = 0) -> dict[str, set[str]]:
         """Errors and warnings of doctor: subjects by code."""

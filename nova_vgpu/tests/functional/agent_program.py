@@ -26,9 +26,9 @@ import typing
 from nova_vgpu.cmd import main
 from nova_vgpu.host import state
 from nova_vgpu.host import tools
-from nova_vgpu.lifecycle import surroundings
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import machine
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import machine
 from nova_vgpu.tests import hosts
 
 BEGUN = 'begun'
@@ -39,10 +39,10 @@ class Program(main.NovaVGPU):
         super().__init__()
         self._machine = machine.Machine(hosts.gpu('41:00.0', boards.A40))
 
-    def make_surroundings(
+    def make_host_access(
         self, timeout: float, sriov_manage: str, may_change: bool = True
-    ) -> surroundings.Surroundings:
-        return surroundings.Surroundings(
+    ) -> host_access.HostAccess:
+        return host_access.HostAccess(
             tree=self._machine.kernel.files,
             connect=self._connect,
             state=state.StateDirectory(self.options.state_dir),

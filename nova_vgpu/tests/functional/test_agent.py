@@ -26,18 +26,18 @@ import testtools
 from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.decisions import metrics
 from nova_vgpu.host import locks
 from nova_vgpu.host import notify
 from nova_vgpu.host import state
 from nova_vgpu.host import vendor_vfio
 from nova_vgpu.lifecycle import agent
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import journal
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import surroundings
+from nova_vgpu.lifecycle import metrics
 from nova_vgpu.lifecycle import waiting
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import machine
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import machine
 from nova_vgpu.tests import hosts
 
 A40 = '0000:41:00.0'
@@ -88,7 +88,7 @@ class AgentTestCase(testtools.TestCase):
         self.is_libvirt_up = True
         self.said: list[str] = []
         self.samples: dict[tuple[str, ...], float] = {}
-        self.around = surroundings.Surroundings(
+        self.around = host_access.HostAccess(
             tree=self.machine.kernel.files,
             connect=self.connect,
             state=state.StateDirectory(str(self.directory / 'state')),
@@ -104,11 +104,11 @@ class AgentTestCase(testtools.TestCase):
             raise exception.HostUnreadable('libvirt does not answer')
         yield self.machine.libvirt
 
-    def prepare(self) -> tuple[surroundings.Surroundings, runs.Wish]:
+    def prepare(self) -> tuple[host_access.HostAccess, apply.Configuration]:
         declaration, problems = application.load_declaration(
             [str(self.config)], []
         )
-        return self.around, runs.Wish(declaration, problems)
+        return self.around, apply.Configuration(declaration, problems)
 
     def show(self, samples: typing.Iterable[metrics.Sample]) -> None:
         self.samples = {(s.name, *s.labels): s.value for s in samples}

@@ -28,7 +28,7 @@ import fixtures
 import testtools
 
 import nova_vgpu
-from nova_vgpu.decisions import metrics
+from nova_vgpu.lifecycle import metrics
 from nova_vgpu.tests.functional import agent_program
 
 SECONDS = 60

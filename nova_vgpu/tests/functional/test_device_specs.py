@@ -23,8 +23,8 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.conf import devices
-from nova_vgpu.decisions import pci_devices
-from nova_vgpu.simulation import boards
+from nova_vgpu.plan import pci_devices
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 
 L40S = hosts.make_gpu(

@@ -29,7 +29,7 @@ import testtools
 from nova_vgpu import exception
 from nova_vgpu.host import files
 from nova_vgpu.host import libvirt_nodes
-from nova_vgpu.simulation import node_devices
+from nova_vgpu.sandbox import node_devices
 from nova_vgpu.tests.unit.host import test_fuzz as sysfs_fuzz
 
 GARBAGE = (

@@ -28,9 +28,9 @@ from oslo_config import fixture as config_fixture
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.decisions import generation
-from nova_vgpu.decisions import wishes
-from nova_vgpu.simulation import boards
+from nova_vgpu.generate import nova_conf
+from nova_vgpu.generate import type_requests
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 
 L40S = hosts.gpu(
@@ -55,11 +55,11 @@ class TestPCI(testtools.TestCase):
         """What Nova reads in the file."""
         by_address = {str(gpu): gpu for gpu in HOST.gpus}
         wanted = (
-            values.Wish('L40S-24Q', by_address['0001:c8:00.0']),
-            values.Wish('L40S-16Q', by_address['0000:41:00.0']),
+            values.TypeRequest('L40S-24Q', by_address['0001:c8:00.0']),
+            values.TypeRequest('L40S-16Q', by_address['0000:41:00.0']),
         )
-        lines = generation.generate(
-            HOST, wishes.grant(HOST, wanted), values.Reader.PCI
+        lines = nova_conf.generate(
+            HOST, type_requests.grant(HOST, wanted), values.Reader.PCI
         ).lines
         path = pathlib.Path(
             self.useFixture(fixtures.TempDir()).path, 'pci.conf'

@@ -18,8 +18,8 @@ The guests come from libvirt's own test driver, and so do the node devices.
 import dataclasses
 import pathlib
 
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import node_devices
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import node_devices
 from nova_vgpu.tests import domains
 from nova_vgpu.tests.functional import test_provider_commands
 

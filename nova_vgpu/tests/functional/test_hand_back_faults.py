@@ -20,7 +20,7 @@ import testtools
 
 from nova_vgpu import application
 from nova_vgpu import values
-from nova_vgpu.simulation import boards
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import placements
 from nova_vgpu.tests import proxy
@@ -29,7 +29,7 @@ from nova_vgpu.tests.functional import test_placement_faults as faults
 TRAITS = {'OWNER_NOVA', 'CUSTOM_VGPU_TYPE_A40_8Q', faults.FOREIGN}
 
 
-class HandBackScene(faults.Scene):
+class HandBackScene(faults.RecreateInput):
     """Two GPUs with two servers, one without, and one that is left over.
 
     ``servers`` has the functions that the vGPUs of each consumer are on.
@@ -171,7 +171,7 @@ class OthersTest(faults.FaultTestCase):
             scene.check(self)
 
     def hand_back(
-        self, scene: faults.Scene
+        self, scene: faults.RecreateInput
     ) -> tuple[list[values.Change], values.Difference]:
         made: list[values.Change] = []
         through = placements.connect(self.proxy.url)

@@ -20,8 +20,8 @@ from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.placement import client
-from nova_vgpu.placement import patience
-from nova_vgpu.simulation import boards
+from nova_vgpu.placement import retry_policy
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import placements
 
@@ -317,7 +317,7 @@ class NoPlacementTest(testtools.TestCase):
     def test_a_placement_that_is_not_there_is_an_error_in_words(self) -> None:
         with socket.create_server(('127.0.0.1', 0)) as free:
             port = free.getsockname()[1]
-        hasty = patience.Patience(deadline=0.05, first_wait=0.01)
+        hasty = retry_policy.RetryPolicy(deadline=0.05, first_wait=0.01)
         absent = placements.connect(f'http://127.0.0.1:{port}', hasty)
         error = self.assertRaises(
             exception.PlacementError, absent.read_tree, NODE

@@ -31,8 +31,8 @@ import testtools
 from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.placement import patience
-from nova_vgpu.simulation import boards
+from nova_vgpu.placement import retry_policy
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import placements
 from nova_vgpu.tests import proxy
@@ -40,13 +40,13 @@ from nova_vgpu.tests import proxy
 FULL = application.Mode.FULL
 # Long enough for an answer on a busy machine.
 TIMEOUT = 0.5
-PATIENT = patience.Patience(
+PATIENT = retry_policy.RetryPolicy(
     deadline=60, timeout=TIMEOUT, first_wait=0.001, longest_wait=0.01
 )
 # For answers that do not come, each of which takes all of it. One that comes
 # too late is but one more to get over.
 BRISK = dataclasses.replace(PATIENT, timeout=0.25)
-HASTY = patience.Patience(
+HASTY = retry_policy.RetryPolicy(
     deadline=0.02, timeout=TIMEOUT, first_wait=0.001, longest_wait=0.01
 )
 SLOW = {proxy.Fault.SLOW, proxy.Fault.SLOW_AFTER}
@@ -54,7 +54,7 @@ FOREIGN = 'CUSTOM_RACK_7'
 GPUS = ('84', '85', '86', '87')
 
 
-class Scene:
+class RecreateInput:
     """A node with something of everything, and what it is to become."""
 
     target: application.Target | application.HandBack
@@ -85,7 +85,7 @@ class Scene:
         return f'{self.node}_pci_0000_{bus}_00_0'
 
     def sync(
-        self, patient: patience.Patience = PATIENT
+        self, patient: retry_policy.RetryPolicy = PATIENT
     ) -> list[values.Change]:
         """Through the proxy."""
         made: list[values.Change] = []
@@ -120,7 +120,7 @@ class Scene:
         test.assertEqual([], self.proxy.writes)
 
 
-class FullScene(Scene):
+class FullScene(RecreateInput):
     """One GPU in use changes its type and class, one is new, two leave."""
 
     host = hosts.make_host(
@@ -175,7 +175,7 @@ class FullScene(Scene):
         )
 
 
-class TraitsScene(Scene):
+class TraitsScene(RecreateInput):
     """Nova's providers of two virtual functions and of a GPU that left."""
 
     card = hosts.gpu('41:00.0', boards.A40, vfs=2)
@@ -227,12 +227,12 @@ class TraitsScene(Scene):
 class Prepared(typing.NamedTuple):
     """A scene that nothing happened to, and what it takes if nothing does."""
 
-    scene: Scene
+    scene: RecreateInput
     requests: list[proxy.Seen]
 
 
 class FaultTestCase(placements.PlacementTestCase):
-    make_scene: type[Scene] = FullScene
+    make_scene: type[RecreateInput] = FullScene
     prepared: typing.ClassVar[Prepared | None]
 
     @classmethod
@@ -261,7 +261,7 @@ class FaultTestCase(placements.PlacementTestCase):
         scene.again().sync(placements.PATIENT)
         return Prepared(scene, self.proxy.seen)
 
-    def scene(self) -> Scene:
+    def scene(self) -> RecreateInput:
         assert self.prepared is not None
         self.running.restore('prepared')
         return self.prepared.scene.again()
@@ -371,7 +371,7 @@ class OthersTest(FaultTestCase):
 
             def act(
                 _seen: proxy.Seen,
-                scene: Scene = scene,
+                scene: RecreateInput = scene,
                 others: list[str] = others,
             ) -> None:
                 for name in others:

@@ -26,9 +26,9 @@ import typing
 import fixtures
 
 from nova_vgpu.cmd import main
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import placement
-from nova_vgpu.simulation import tree
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import placement
+from nova_vgpu.sandbox import tree
 from nova_vgpu.tests import placements
 
 ROOT = pathlib.Path(__file__).parents[3]

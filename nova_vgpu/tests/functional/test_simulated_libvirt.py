@@ -21,9 +21,9 @@ from nova_vgpu import values
 from nova_vgpu.host import guests
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.host import sysfs
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import machine
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import machine
 from nova_vgpu.tests import hosts
 
 PCI = ('bus', 'pci', 'devices')

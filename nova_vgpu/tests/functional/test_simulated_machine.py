@@ -28,9 +28,9 @@ from nova_vgpu.host import guests
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import tools
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import libvirt_connection
-from nova_vgpu.simulation import machine
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import libvirt_connection
+from nova_vgpu.sandbox import machine
 from nova_vgpu.tests import hosts
 
 PCI = ('bus', 'pci', 'devices')
@@ -216,7 +216,7 @@ class TestSharing(testtools.TestCase):
             libvirt.VIR_ERR_NO_NODE_DEVICE, missing.get_error_code()
         )
         run = self.shared.tools().run
-        self.assertRaises(tools.Missing, run, ('/bin/x',), 1.0)
+        self.assertRaises(tools.MissingError, run, ('/bin/x',), 1.0)
 
     def test_what_would_block_for_ever_does_not_pass_for_done(self) -> None:
         self.shared.tools().run(SRIOV_MANAGE, 30.0)

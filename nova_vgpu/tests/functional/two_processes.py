@@ -28,15 +28,15 @@ import uuid
 from oslo_concurrency import lockutils
 
 from nova_vgpu import values
-from nova_vgpu.decisions import mapper
-from nova_vgpu.decisions import upkeep
 from nova_vgpu.host import locks
 from nova_vgpu.host import mdevs
 from nova_vgpu.host import vendor_vfio
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import surroundings
-from nova_vgpu.simulation import libvirt_connection
-from nova_vgpu.simulation import machine
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.plan import mapper
+from nova_vgpu.reconcile import upkeep
+from nova_vgpu.sandbox import libvirt_connection
+from nova_vgpu.sandbox import machine
 from nova_vgpu.tests import live
 
 FORK = multiprocessing.get_context('fork')
@@ -79,14 +79,14 @@ def main() -> None:
 
 def _surroundings(
     host: live.LiveHost, shared: typing.Any
-) -> surroundings.Surroundings:
+) -> host_access.HostAccess:
     """The machine, as a process other than its own sees it."""
 
     @contextlib.contextmanager
     def connect() -> typing.Iterator[libvirt_connection.Connection]:
         yield libvirt_connection.Connection(shared.libvirt())
 
-    return host.make_surroundings(
+    return host.make_host_access(
         tree=machine.SharedFiles(shared.files()),
         connect=connect,
         run=shared.tools().run,
@@ -128,14 +128,14 @@ def _finish(receiver: typing.Any) -> int:
     return count
 
 
-def _apply(around: surroundings.Surroundings) -> int:
+def _apply(around: host_access.HostAccess) -> int:
     """Back and forth; what is refused is refused, nothing fails."""
     count = 0
     ends = time.monotonic() + SECONDS
     while time.monotonic() < ends:
         text = DECLARATIONS[count % len(DECLARATIONS)]
-        wish = runs.Wish(live.declare(text))
-        outcome = runs.apply(around, wish, live.Recorder())
+        wish = apply.Configuration(live.declare(text))
+        outcome = apply.apply(around, wish, live.Recorder())
         # A GPU can be filled by the other process in the meantime.
         lost = [f for f in outcome.failures if 'o space' not in str(f)]
         lost = [f for f in lost if 'not available' not in str(f)]
@@ -146,7 +146,7 @@ def _apply(around: surroundings.Surroundings) -> int:
     return count
 
 
-def _serve(around: surroundings.Surroundings, libvirt: typing.Any) -> int:
+def _serve(around: host_access.HostAccess, libvirt: typing.Any) -> int:
     """Boot and delete servers, under the locks that nova-compute takes."""
     count = 0
     ends = time.monotonic() + SECONDS
@@ -176,13 +176,13 @@ def _serve(around: surroundings.Surroundings, libvirt: typing.Any) -> int:
 
 
 def _choose(
-    around: surroundings.Surroundings,
+    around: host_access.HostAccess,
     declaration: values.Declaration,
     turn: int,
 ) -> tuple[str, str] | None:
     """An idle vGPU of a GPU, or a new one; None if it has no room."""
     with around.connect() as connection:
-        picture = surroundings.look(around, connection, print)
+        picture = host_access.look(around, connection, print)
         plan = mapper.make_plan(declaration, picture.host)
         assigned = plan.assignments[turn % len(plan.assignments)]
         wanted, taken = assigned.type, set(picture.held.owners)

@@ -25,9 +25,9 @@ from hypothesis import strategies as st
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import tree
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import tree
 
 #: What becomes of an address that means no GPU.
 NOT_A_GPU = 'not-a-gpu'

@@ -33,16 +33,16 @@ import testtools
 from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.cmd import main
-from nova_vgpu.decisions import mapper
-from nova_vgpu.decisions import metrics
-from nova_vgpu.decisions import providers
-from nova_vgpu.decisions import readiness
 from nova_vgpu.host import files
 from nova_vgpu.knowledge import traits
 from nova_vgpu.knowledge import vendors
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import tree
+from nova_vgpu.lifecycle import metrics
+from nova_vgpu.plan import mapper
+from nova_vgpu.plan import readiness
+from nova_vgpu.publish import providers
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import tree
 
 ROOT = pathlib.Path(__file__).parents[3]
 PACKAGE = ROOT / 'nova_vgpu'
@@ -344,7 +344,7 @@ class TestMetrics(DocumentationTestCase):
 
     def test_the_states_of_gpus_are_explained(self) -> None:
         samples = metrics.list_samples(
-            values.Survey(values.Plan(), values.Host(), values.Holdings()),
+            values.DriftReport(values.Plan(), values.Host(), values.Usage()),
             metrics.Tally(),
         )
         states = {s.labels[0] for s in samples if s.name == 'nova_vgpu_gpus'}
@@ -625,7 +625,14 @@ def _codes_of_findings() -> set[str]:
     """The codes that are written where findings are made."""
     return {
         str(call.args[1].value)
-        for folder in ('decisions', 'cmd')
+        for folder in (
+            'plan',
+            'publish',
+            'diagnose',
+            'reconcile',
+            'generate',
+            'cmd',
+        )
         for path in (PACKAGE / folder).glob('*.py')
         for call in ast.walk(ast.parse(path.read_text()))
         if isinstance(call, ast.Call)
@@ -662,7 +669,7 @@ def _messages_of_driver() -> list[_Message]:
                 node.exc, ast.Call
             ):
                 found.extend(_texts(node.exc, frozenset({'EXCEPTION'})))
-    steps = ast.parse((PACKAGE / 'decisions' / 'upkeep.py').read_text())
+    steps = ast.parse((PACKAGE / 'reconcile' / 'upkeep.py').read_text())
     for node in ast.walk(steps):
         if isinstance(node, ast.FunctionDef) and node.name == '__str__':
             found.extend(

@@ -22,11 +22,11 @@ import testtools
 
 from nova_vgpu import application
 from nova_vgpu import values
-from nova_vgpu.decisions import capacity
-from nova_vgpu.decisions import generation
-from nova_vgpu.decisions import mapper
-from nova_vgpu.decisions import resolution
-from nova_vgpu.decisions import wishes
+from nova_vgpu.generate import nova_conf
+from nova_vgpu.generate import type_requests
+from nova_vgpu.plan import capacity
+from nova_vgpu.plan import mapper
+from nova_vgpu.plan import type_matching
 from nova_vgpu.tests.unit import strategies
 from nova_vgpu.tests.unit import test_properties
 
@@ -56,11 +56,11 @@ def generate(
     host: values.Host, by_gpu: dict[str, str], reader: values.Reader
 ) -> values.Fragment:
     wanted = [
-        values.Wish(by_gpu[gpu.name], gpu)
+        values.TypeRequest(by_gpu[gpu.name], gpu)
         for gpu in host.gpus
         if gpu.name in by_gpu
     ]
-    return generation.generate(host, wishes.grant(host, wanted), reader)
+    return nova_conf.generate(host, type_requests.grant(host, wanted), reader)
 
 
 def plan_again(fragment: values.Fragment, host: values.Host) -> values.Plan:
@@ -152,7 +152,7 @@ class TestPassedThrough(testtools.TestCase):
         self, world: Wished
     ) -> None:
         host, by_gpu = world
-        names = resolution.list_type_names(host)
+        names = type_matching.list_type_names(host)
         for gpu in host.gpus:
             if (
                 gpu.name not in by_gpu

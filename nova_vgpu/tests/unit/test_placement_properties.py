@@ -19,12 +19,12 @@ from hypothesis import strategies as st
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.decisions import difference
-from nova_vgpu.decisions import mapper
-from nova_vgpu.decisions import ownership
-from nova_vgpu.decisions import providers
-from nova_vgpu.decisions import publication
 from nova_vgpu.knowledge import traits
+from nova_vgpu.plan import mapper
+from nova_vgpu.publish import full_sync
+from nova_vgpu.publish import ownership
+from nova_vgpu.publish import providers
+from nova_vgpu.publish import trait_sync
 from nova_vgpu.tests import trees
 from nova_vgpu.tests.unit import strategies
 from nova_vgpu.tests.unit import test_properties
@@ -48,11 +48,13 @@ class Situation:
 
     plan: values.Plan
     host: values.Host
-    tree: values.HeldTree
+    tree: values.PlacementTree
 
 
 @st.composite
-def _held(draw: st.DrawFn, device: str, of_gpu: bool) -> values.HeldProvider:
+def _held(
+    draw: st.DrawFn, device: str, of_gpu: bool
+) -> values.PlacementProvider:
     """By whoever; we make none of functions."""
     name = providers.name_of(trees.NODE, device)
     uuid = providers.uuid_of(trees.ROOT.uuid, name) if of_gpu else None
@@ -118,9 +120,9 @@ any_situation = hypothesis.given(situation=situations())
 
 
 def diff_all(
-    situation: Situation, tree: values.HeldTree, force: bool
+    situation: Situation, tree: values.PlacementTree, force: bool
 ) -> values.Difference:
-    return publication.diff_all(
+    return full_sync.diff_all(
         situation.plan, situation.host, tree, create_root=True, force=force
     )
 
@@ -129,9 +131,9 @@ class TestAgreement(testtools.TestCase):
     @SETTINGS
     @any_situation
     def test_traits_agree_after_one_sync(self, situation: Situation) -> None:
-        found = difference.diff_traits(situation.plan, situation.tree)
+        found = trait_sync.diff_traits(situation.plan, situation.tree)
         after = trees.make_changes(situation.tree, found)
-        again = difference.diff_traits(situation.plan, after)
+        again = trait_sync.diff_traits(situation.plan, after)
         self.assertEqual((), again.changes)
         self.assertEqual(found.problems, again.problems)
 
@@ -167,7 +169,7 @@ class TestAgreement(testtools.TestCase):
     def test_traits_are_all_that_the_first_mode_changes(
         self, situation: Situation
     ) -> None:
-        found = difference.diff_traits(situation.plan, situation.tree)
+        found = trait_sync.diff_traits(situation.plan, situation.tree)
         allowed = (values.CreateTrait, values.SetTraits)
         for change in found.changes:
             self.assertIsInstance(change, allowed)
@@ -180,7 +182,7 @@ class TestSafety(testtools.TestCase):
     @any_situation
     def test_nothing_foreign_goes(self, situation: Situation) -> None:
         for found in (
-            difference.diff_traits(situation.plan, situation.tree),
+            trait_sync.diff_traits(situation.plan, situation.tree),
             diff_all(situation, situation.tree, True),
         ):
             after = {

@@ -20,9 +20,9 @@ import testtools
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.decisions import mapper
-from nova_vgpu.decisions import providers
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.plan import mapper
+from nova_vgpu.publish import providers
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests.unit import strategies
 
 FATAL = values.Severity.FATAL

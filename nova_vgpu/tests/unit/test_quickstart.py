@@ -24,7 +24,7 @@ import typing
 import fixtures
 import testtools
 
-from nova_vgpu.simulation import boards
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
 

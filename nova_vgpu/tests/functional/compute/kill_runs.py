@@ -23,7 +23,7 @@ import contextlib
 import itertools
 import typing
 
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests.functional.compute import killing
 from nova_vgpu.tests.functional.compute import lean
 from nova_vgpu.tests.functional.compute import simulated_guests

@@ -23,7 +23,7 @@ from nova.tests.functional.libvirt import test_vgpu
 from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests.functional.compute import simulated_gpus
 from nova_vgpu.tests.functional.compute import simulated_guests
 from nova_vgpu.tests.functional.compute import simulated_libvirt

@@ -20,9 +20,9 @@ import dataclasses
 import typing
 
 from nova_vgpu.host import files
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import kernel
-from nova_vgpu.simulation import node_devices
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import kernel
+from nova_vgpu.sandbox import node_devices
 
 _PCI = ('bus', 'pci', 'devices')
 

@@ -15,7 +15,7 @@
 import libvirt
 from nova.tests.fixtures import libvirt as fakelibvirt
 
-from nova_vgpu.simulation import mdevs
+from nova_vgpu.sandbox import mdevs
 
 
 class LibvirtError(fakelibvirt.libvirtError, libvirt.libvirtError):

@@ -19,8 +19,8 @@ import uuid
 from nova import exception as nova_exception
 
 from nova_vgpu.host import guests
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import test_servers
 from nova_vgpu.tests.functional.compute import test_vendor_vfio

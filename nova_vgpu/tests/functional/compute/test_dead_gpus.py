@@ -16,7 +16,7 @@ import pathlib
 
 from nova_vgpu import exception
 from nova_vgpu.compute import driver
-from nova_vgpu.host import gpu_memory
+from nova_vgpu.host import gpu_store
 from nova_vgpu.tests.functional.compute import test_servers
 
 T4 = test_servers.T4
@@ -36,7 +36,7 @@ class DeadGPUTest(test_servers.OurTestBase):
     def forget(self) -> None:
         """As if a release before this one had run."""
         path = pathlib.Path(driver.LibvirtVGPUDriver.own_state_path or '')
-        (path / gpu_memory.FILE).unlink()
+        (path / gpu_store.FILE).unlink()
 
     def require_fence(self) -> None:
         inventory = self.inventory(OTHER_T4) or {}

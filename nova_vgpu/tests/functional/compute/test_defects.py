@@ -25,7 +25,7 @@ from nova import objects
 import nova.conf
 
 from nova_vgpu import exception
-from nova_vgpu.simulation import boards
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import base
 from nova_vgpu.tests.functional.compute import simulated

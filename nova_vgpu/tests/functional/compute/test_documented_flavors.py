@@ -24,7 +24,7 @@ import fixtures
 
 from nova_vgpu import application
 from nova_vgpu.conf import devices
-from nova_vgpu.simulation import boards
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import simulated
 from nova_vgpu.tests.functional.compute import test_servers

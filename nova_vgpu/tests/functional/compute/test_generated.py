@@ -20,10 +20,10 @@ from nova.conf import devices as nova_devices
 from oslo_config import cfg
 
 from nova_vgpu import values
-from nova_vgpu.decisions import generation
-from nova_vgpu.decisions import wishes
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.generate import nova_conf
+from nova_vgpu.generate import type_requests
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import simulated
 
@@ -41,9 +41,9 @@ def write_fragment(*types: str) -> str:
     wanted = []
     for text in types:
         address, _, type_ = text.rpartition('=')
-        wanted.append(values.Wish(type_, by_address.get(address)))
-    fragment = generation.generate(
-        host, wishes.grant(host, wanted), values.Reader.NOVA
+        wanted.append(values.TypeRequest(type_, by_address.get(address)))
+    fragment = nova_conf.generate(
+        host, type_requests.grant(host, wanted), values.Reader.NOVA
     )
     return '\n'.join(fragment.lines)
 

@@ -16,8 +16,8 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.compute import given
-from nova_vgpu.decisions import mapper
-from nova_vgpu.simulation import boards
+from nova_vgpu.plan import mapper
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 
 FIRST, SECOND = 'pci_0000_c8_00_4', 'pci_0000_c8_00_5'

@@ -22,13 +22,13 @@ import nova.conf
 from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.conf import devices
-from nova_vgpu.decisions import mapper
 from nova_vgpu.host import guests
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.placement import client
-from nova_vgpu.placement import patience
 from nova_vgpu.placement import request
-from nova_vgpu.simulation import boards
+from nova_vgpu.placement import retry_policy
+from nova_vgpu.plan import mapper
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import base
 from nova_vgpu.tests.functional.compute import simulated
@@ -40,7 +40,9 @@ TYPE = 'nvidia-562'
 TRAIT = 'CUSTOM_VGPU_TYPE_A40_8Q'
 NOVAS = 'libvirt.LibvirtDriver'
 OURS = 'vgpu.LibvirtVGPUDriver'
-HASTY = patience.Patience(deadline=10, first_wait=0.001, longest_wait=0.01)
+HASTY = retry_policy.RetryPolicy(
+    deadline=10, first_wait=0.001, longest_wait=0.01
+)
 
 
 class GoingBackTest(simulated.SimulatedTestBase):

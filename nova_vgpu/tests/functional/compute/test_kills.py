@@ -12,7 +12,7 @@
 
 """nova-compute is killed at every write of an allocation, and starts again."""
 
-from nova_vgpu.simulation import boards
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import kill_runs
 

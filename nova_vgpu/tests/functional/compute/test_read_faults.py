@@ -31,7 +31,7 @@ from oslo_db import exception as db_exception  # type: ignore[import-untyped]
 
 from nova_vgpu.compute import driver
 from nova_vgpu.host import files
-from nova_vgpu.simulation import memory_tree
+from nova_vgpu.sandbox import memory_tree
 from nova_vgpu.tests.functional.compute import simulated_guests
 from nova_vgpu.tests.functional.compute import simulated_libvirt
 from nova_vgpu.tests.functional.compute import simulated_mdevs

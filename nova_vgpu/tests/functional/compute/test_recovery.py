@@ -23,9 +23,9 @@ from nova import context
 from nova import objects
 
 from nova_vgpu.compute import holding
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import clock
-from nova_vgpu.simulation import stores
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import clock
+from nova_vgpu.sandbox import stores
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import test_servers
 

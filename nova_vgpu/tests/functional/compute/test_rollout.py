@@ -22,10 +22,10 @@ import nova.conf
 from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.conf import devices
-from nova_vgpu.decisions import mapper
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.placement import client
 from nova_vgpu.placement import request
+from nova_vgpu.plan import mapper
 from nova_vgpu.tests.functional.compute import base
 from nova_vgpu.tests.functional.compute import simulated
 from nova_vgpu.tests.functional.compute import test_servers

@@ -20,8 +20,8 @@ import fixtures
 import futurist  # type: ignore[import-not-found,import-untyped,unused-ignore]
 from nova.tests.functional.api import client
 
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import lean
 from nova_vgpu.tests.functional.compute import simulated_guests

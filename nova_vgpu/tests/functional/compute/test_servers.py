@@ -22,7 +22,7 @@ import nova.conf
 from nova.scheduler.client import report
 
 from nova_vgpu.conf import devices
-from nova_vgpu.simulation import boards
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import base
 from nova_vgpu.tests.functional.compute import simulated

@@ -18,7 +18,7 @@ import pathlib
 
 from nova_vgpu import exception
 from nova_vgpu.compute import driver
-from nova_vgpu.simulation import stores
+from nova_vgpu.sandbox import stores
 from nova_vgpu.tests.functional.compute import test_servers
 from nova_vgpu.tests.functional.compute import test_vendor_vfio
 

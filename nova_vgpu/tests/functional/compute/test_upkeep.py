@@ -20,9 +20,9 @@ import nova.conf
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.host import kept
 from nova_vgpu.host import locks
 from nova_vgpu.host import state
+from nova_vgpu.host import vgpu_store
 from nova_vgpu.tests.functional.compute import test_servers
 from nova_vgpu.tests.functional.compute import test_vendor_vfio
 
@@ -150,8 +150,9 @@ class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
     def test_one_that_was_enabled_by_hand_keeps_its_type(self) -> None:
         root = self.useFixture(fixtures.TempDir()).path
         directory = state.StateDirectory(root)
-        kept.write(
-            directory, values.Kept({}, {'0000:41:00.4': 'NVIDIA L40S-24Q'})
+        vgpu_store.write(
+            directory,
+            values.VGPURecords({}, {'0000:41:00.4': 'NVIDIA L40S-24Q'}),
         )
         self.start_host('host1', test_vendor_vfio.l40s())
         its_driver = self.computes['host1'].driver
@@ -165,7 +166,7 @@ class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
         self._delete_server(server)
         self._run_periodics()
         self.assertEqual([test_vendor_vfio.L40S_24Q, 0, 0], self.kept_types())
-        (pathlib.Path(root) / kept.FILE).write_text('nonsense')
+        (pathlib.Path(root) / vgpu_store.FILE).write_text('nonsense')
         self._run_periodics()
         self.assertIn(
             'Could not tell what is kept by hand', self.stdlog.logger.output
@@ -197,7 +198,7 @@ class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
             try:
                 with hold:
                     return False
-            except exception.Busy:
+            except exception.BusyError:
                 return True
 
         create = its_driver._create_guest_with_network

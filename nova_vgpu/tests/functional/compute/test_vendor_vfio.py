@@ -31,7 +31,7 @@ from nova.tests.functional.api import client
 from nova.tests.functional.libvirt import base as novas_base
 from nova.virt.libvirt import guest
 
-from nova_vgpu.simulation import boards
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import test_servers
 

@@ -115,7 +115,7 @@ class TestAgent(test_commands.CommandTestCase):
     def test_it_may_change_libvirt_only_if_told_to(self) -> None:
         for options, expected in (((), False), (('--enforce',), True)):
             with mock.patch(
-                'nova_vgpu.lifecycle.surroundings.open_libvirt',
+                'nova_vgpu.lifecycle.host_access.open_libvirt',
                 side_effect=waiting.Stopped,
             ) as opened:
                 self.run_on_host(*self.options, '--no-metrics', *options)

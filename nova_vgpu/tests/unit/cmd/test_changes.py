@@ -20,8 +20,8 @@ import pathlib
 import fixtures
 import testtools
 
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
 from nova_vgpu.tests.unit.cmd import test_commands

@@ -23,9 +23,9 @@ import fixtures
 import testtools
 
 from nova_vgpu.cmd import main
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import tree
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import tree
 from nova_vgpu.tests import hosts
 
 CARDS = (

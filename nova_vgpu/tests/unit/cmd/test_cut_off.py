@@ -23,7 +23,7 @@ import typing
 import fixtures
 
 from nova_vgpu import values
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
 from nova_vgpu.tests.unit.cmd import test_changes
@@ -186,7 +186,7 @@ class TestInterrupted(CutOffTestCase):
             raise KeyboardInterrupt
 
         with fixtures.MonkeyPatch(
-            'nova_vgpu.simulation.vendor_tools.VendorTools.run',
+            'nova_vgpu.sandbox.vendor_tools.VendorTools.run',
             be_interrupted,
         ):
             return self.run_it(*words)

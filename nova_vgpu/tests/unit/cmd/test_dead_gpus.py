@@ -13,7 +13,7 @@
 """The commands on a host that lost a GPU which nova.conf lists."""
 
 from nova_vgpu import values
-from nova_vgpu.host import gpu_memory
+from nova_vgpu.host import gpu_store
 from nova_vgpu.host import state
 from nova_vgpu.tests import live
 from nova_vgpu.tests.unit.cmd import test_changes
@@ -59,8 +59,8 @@ class TestDeadGPU(test_changes.ChangeTestCase):
 
     def test_nova_compute_has_seen_it(self) -> None:
         directory = self.host.path / 'nova'
-        gpu_memory.write(
-            state.StateDirectory(str(directory / gpu_memory.DIRECTORY)),
+        gpu_store.write(
+            state.StateDirectory(str(directory / gpu_store.DIRECTORY)),
             frozenset({live.T4}),
         )
         self.config.write_text(

@@ -23,13 +23,13 @@ import fixtures
 
 from nova_vgpu import exception
 from nova_vgpu.host import state
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import tree
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import tree
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.unit.cmd import test_commands
+from nova_vgpu.tests.unit.host import test_environment
 from nova_vgpu.tests.unit.host import test_nvml
-from nova_vgpu.tests.unit.host import test_surroundings
 
 BY_NAME = '[devices]\nenabled_vgpu_types = T4-2Q\n'
 BY_ID = '[devices]\nenabled_vgpu_types = nvidia-231\n'
@@ -44,16 +44,16 @@ class DoctorTestCase(test_commands.CommandTestCase):
         self.root = self.directory / 'machine'
         self.state = self.directory / 'state'
         self.memory = self.state / 'types.json'
-        for path, text in test_surroundings.SOUND.items():
+        for path, text in test_environment.SOUND.items():
             file = self.root / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
         self.write_gpus(hosts.gpu('84:00.0', boards.T4))
         for name, value in (
-            ('nova_vgpu.host.surroundings.DEFAULT_ROOT', str(self.root)),
+            ('nova_vgpu.host.environment.DEFAULT_ROOT', str(self.root)),
             ('nova_vgpu.host.sysfs.DEFAULT_ROOT', str(self.root / 'sys')),
             (
-                'nova_vgpu.host.type_names.DEFAULT_PATH',
+                'nova_vgpu.host.vgpu_config_xml.DEFAULT_PATH',
                 str(self.root / 'usr/share/vgpuConfig.xml'),
             ),
         ):

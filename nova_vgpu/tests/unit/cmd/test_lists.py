@@ -14,9 +14,9 @@
 
 import dataclasses
 
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import tree
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import tree
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.unit.cmd import test_commands
 

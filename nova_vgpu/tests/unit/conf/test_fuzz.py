@@ -30,7 +30,7 @@ import testtools
 from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.decisions import mapper
+from nova_vgpu.plan import mapper
 
 # The same examples on each run, and as long as they take on a busy machine.
 SETTINGS = hypothesis.settings(

@@ -33,12 +33,12 @@ import testtools
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.decisions import mapper
 from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import tree
+from nova_vgpu.plan import mapper
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import tree
 
 PCI = 'bus/pci/devices'
 MDEV_BUS = 'class/mdev_bus'

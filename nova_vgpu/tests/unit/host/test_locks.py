@@ -46,7 +46,7 @@ class LockTestCase(testtools.TestCase):
             try:
                 with lock:
                     os._exit(0)
-            except exception.Busy:
+            except exception.BusyError:
                 os._exit(1)
             finally:
                 os._exit(2)
@@ -59,13 +59,13 @@ class LockTestCase(testtools.TestCase):
 class TestApply(LockTestCase):
     def test_one_at_a_time(self) -> None:
         with self.hold_apply():
-            self.assertRaises(exception.Busy, self.hold_apply().__enter__)
+            self.assertRaises(exception.BusyError, self.hold_apply().__enter__)
         with self.hold_apply():
             pass
 
     def test_who_waits_is_told_for_whom(self) -> None:
         with self.hold_apply():
-            self.assertRaises(exception.Busy, self.hold_apply().__enter__)
+            self.assertRaises(exception.BusyError, self.hold_apply().__enter__)
         self.assertEqual(
             [f'waiting for process {os.getpid()}, which is at work'],
             self.waited,

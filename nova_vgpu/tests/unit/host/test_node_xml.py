@@ -74,4 +74,4 @@ class TestBrokenXML(testtools.TestCase):
             '<',
             '<class>0x020000</class>',
         ):
-            self.assertRaises(node_xml.Malformed, parse, xml)
+            self.assertRaises(node_xml.MalformedError, parse, xml)

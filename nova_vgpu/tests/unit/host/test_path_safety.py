@@ -29,13 +29,13 @@ import testtools
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import kept
 from nova_vgpu.host import sriov
 from nova_vgpu.host import state
 from nova_vgpu.host import tools
 from nova_vgpu.host import vendor_vfio
-from nova_vgpu.lifecycle import execution
+from nova_vgpu.host import vgpu_store
 from nova_vgpu.lifecycle import journal
+from nova_vgpu.lifecycle import step_executor
 from nova_vgpu.tests import live
 
 #: Written anew, and not taken from the code.
@@ -177,8 +177,8 @@ class TestPathSafety(testtools.TestCase):
         host = live.LiveHost()
         with host:
             self.own = str(host.path)  # for locks
-            around = host.make_surroundings(tree=self.tree, run=run)
-            executor = execution.Executor(
+            around = host.make_host_access(tree=self.tree, run=run)
+            executor = step_executor.Executor(
                 around, host.machine.libvirt, 0, lambda _text: None
             )
             with self.expected_errors():
@@ -199,10 +199,12 @@ class TestPathSafety(testtools.TestCase):
             json.dumps({'mdevs': functions, 'functions': {}}),
         ):
             with fixtures.TempDir() as directory:
-                (pathlib.Path(directory.path) / kept.FILE).write_text(content)
+                (pathlib.Path(directory.path) / vgpu_store.FILE).write_text(
+                    content
+                )
                 where = state.StateDirectory(directory.path)
                 with self.expected_errors():
-                    for address in kept.read(where).functions:
+                    for address in vgpu_store.read(where).functions:
                         self.assertEqual(
                             address, str(values.PciAddress.parse(address))
                         )

@@ -25,9 +25,9 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import tree
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import tree
 from nova_vgpu.tests.unit.host import test_fuzz
 
 GPUS = 16

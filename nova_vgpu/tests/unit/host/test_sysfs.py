@@ -23,9 +23,9 @@ from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
 from nova_vgpu.knowledge import vendors
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import tree
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import tree
 from nova_vgpu.tests import hosts
 
 A2 = dataclasses.replace(boards.A10, device=0x25B6, total_vfs=16)

@@ -56,18 +56,18 @@ class TestRun(testtools.TestCase):
 
     def test_a_missing_program(self) -> None:
         path = str(self.root / 'nothing')
-        error = self.assertRaises(tools.Missing, tools.run, [path], 30)
+        error = self.assertRaises(tools.MissingError, tools.run, [path], 30)
         self.assertIn(path, str(error))
         self.assertIn('no such file', str(error))
 
     def test_a_program_that_may_not_be_run(self) -> None:
         path = self.script('true')
         os.chmod(path, 0o644)
-        error = self.assertRaises(tools.Missing, tools.run, [path], 30)
+        error = self.assertRaises(tools.MissingError, tools.run, [path], 30)
         self.assertIn('permission denied', str(error))
 
     def test_a_name_is_not_looked_up(self) -> None:
-        error = self.assertRaises(tools.Missing, tools.run, ['true'], 30)
+        error = self.assertRaises(tools.MissingError, tools.run, ['true'], 30)
         self.assertIn('whole path', str(error))
 
     def test_the_environment_is_not_passed_on(self) -> None:

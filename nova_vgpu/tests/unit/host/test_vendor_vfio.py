@@ -22,9 +22,9 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import vendor_vfio
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
-from nova_vgpu.simulation import tree
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import tree
 from nova_vgpu.tests import hosts
 
 VF = '0000:41:00.4'

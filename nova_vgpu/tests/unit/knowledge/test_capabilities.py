@@ -20,8 +20,8 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import traits
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
 
 T4 = hosts.gpu('84:00.0', boards.T4)

@@ -17,7 +17,7 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import vendors
-from nova_vgpu.simulation import boards
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 
 NOTHING = values.TypeFacts()

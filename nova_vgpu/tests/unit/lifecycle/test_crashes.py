@@ -27,7 +27,7 @@ import typing
 
 import testtools
 
-from nova_vgpu.simulation import machine as machines
+from nova_vgpu.sandbox import machine as machines
 from nova_vgpu.tests import live
 
 _FILE_CALLS = ('write', 'fsync', 'replace', 'link', 'unlink', 'ftruncate')

@@ -18,8 +18,8 @@ from urllib import request
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu.decisions import metrics
 from nova_vgpu.lifecycle import exporter
+from nova_vgpu.lifecycle import metrics
 
 LOOPBACK = '127.0.0.1'
 
@@ -56,7 +56,7 @@ class TestExporter(testtools.TestCase):
             for host, number in ((LOOPBACK, port), ('no.invalid', 0)):
                 serving = exporter.serve(exporter.Exporter(), host, number)
                 error = self.assertRaises(
-                    exception.WrongUsage, serving.__enter__
+                    exception.UsageError, serving.__enter__
                 )
                 self.assertIn(host, str(error))
                 self.assertIn('--metrics-address', str(error))

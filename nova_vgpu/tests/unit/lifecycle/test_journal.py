@@ -27,7 +27,7 @@ STEPS: tuple[values.Step, ...] = (
     values.RepairDriver(GPU),
     values.SetVFs(GPU, 0, 32),
     values.AwaitTypes(GPU),
-    values.SetMixing(GPU, False, True),
+    values.SetHeterogeneous(GPU, False, True),
     values.SetType(GPU, '0000:41:00.4', '', 'NVIDIA L40S-24Q'),
     values.SetMdev(
         GPU,
@@ -113,7 +113,7 @@ class TestJournal(testtools.TestCase):
             broken = [*lines]
             broken[number - 1] = broken[number - 1][:-3]
             self.path.write_text('\n'.join(broken))
-            error = self.assertRaises(journal.Corrupt, self.open().read)
+            error = self.assertRaises(journal.CorruptError, self.open().read)
             self.assertIn(f'line {number}', str(error))
             self.assertIn(str(self.path), str(error))
 
@@ -127,7 +127,7 @@ class TestJournal(testtools.TestCase):
     def test_no_text_makes_it_fail_otherwise(self, text: str) -> None:
         try:
             journal.parse(text, 'journal')
-        except journal.Corrupt:
+        except journal.CorruptError:
             hypothesis.event('corrupt')
 
     def test_a_step_with_other_fields_is_none(self) -> None:

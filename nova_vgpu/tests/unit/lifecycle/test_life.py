@@ -23,10 +23,10 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.host import locks
 from nova_vgpu.host import vendor_vfio
-from nova_vgpu.lifecycle import lanes
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.simulation import boards
-from nova_vgpu.simulation import libvirt_host
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import step_runner
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import libvirt_host
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
 
@@ -224,17 +224,19 @@ class TestServers(testtools.TestCase):
 class TestMig(testtools.TestCase):
     """Types that are backed by MIG, on a GPU whose mode is known or not."""
 
-    def apply(self, mig: values.Mode | None, instances: bool) -> lanes.Outcome:
+    def apply(
+        self, mig: values.Mode | None, instances: bool
+    ) -> step_runner.Outcome:
         card = dataclasses.replace(
             hosts.gpu('0000:41:00.0', A100), instances=instances
         )
         self.host = self.useFixture(live.LiveHost(card))
         modes = ((card.address, values.GPUModes(mig=mig)),)
-        around = self.host.make_surroundings(
+        around = self.host.make_host_access(
             read_modes=lambda _addresses: values.ModesRead(modes)
         )
-        wish = runs.Wish(live.declare(MIG_BACKED))
-        return runs.apply(around, wish, live.Recorder())
+        wish = apply.Configuration(live.declare(MIG_BACKED))
+        return apply.apply(around, wish, live.Recorder())
 
     def test_the_mode_is_off(self) -> None:
         outcome = self.apply(values.Mode(False, False), instances=False)
@@ -280,9 +282,9 @@ class TestPlacesOfVirtualFunctions(testtools.TestCase):
                 number = super().read(*parts[:-1], 'sriov_numvfs')
                 return '0' if number == '0' else found
 
-        around = host.make_surroundings(tree=Forgetful(host.machine.kernel))
-        wish = runs.Wish(live.declare(declared))
-        outcome = runs.apply(around, wish, live.Recorder())
+        around = host.make_host_access(tree=Forgetful(host.machine.kernel))
+        wish = apply.Configuration(live.declare(declared))
+        outcome = apply.apply(around, wish, live.Recorder())
         self.assertEqual([], outcome.failures)
         host.machine.libvirt.start_guest('ai')
 
@@ -437,9 +439,9 @@ class TestMisfortune(testtools.TestCase):
             sleep(seconds)
             self.libvirt.list_devices = hiccup  # type: ignore[method-assign] # for a moment
 
-        around = self.host.make_surroundings(sleep=sleeping)
-        wish = runs.Wish(live.declare(live.ALL_THREE))
-        outcome = runs.apply(around, wish, live.Recorder())
+        around = self.host.make_host_access(sleep=sleeping)
+        wish = apply.Configuration(live.declare(live.ALL_THREE))
+        outcome = apply.apply(around, wish, live.Recorder())
         self.assertEqual([], outcome.failures)
         self.assertEqual(5, self.host.describe()[f'{live.L40S} VFs'])
 
@@ -449,10 +451,12 @@ class TestMisfortune(testtools.TestCase):
         self.host.apply(live.ALL_THREE)
         self.host.restore()
         other = live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
-        around = self.host.make_surroundings(timeout=0.05)
+        around = self.host.make_host_access(timeout=0.05)
         with locks.hold_claims(around.locks, 1, alone=False):
-            outcome = runs.apply(
-                around, runs.Wish(live.declare(other)), live.Recorder()
+            outcome = apply.apply(
+                around,
+                apply.Configuration(live.declare(other)),
+                live.Recorder(),
             )
         (failure,) = outcome.failures
         self.assertEqual(live.T4, failure.step.gpu)
@@ -468,9 +472,9 @@ class TestMisfortune(testtools.TestCase):
                 vendor_vfio, 'write_type', lambda *_args: stuck.wait(60)
             )
         )
-        around = self.host.make_surroundings(timeout=0.2)
-        outcome = runs.apply(
-            around, runs.Wish(live.declare(AHEAD)), live.Recorder()
+        around = self.host.make_host_access(timeout=0.2)
+        outcome = apply.apply(
+            around, apply.Configuration(live.declare(AHEAD)), live.Recorder()
         )
         self.assertEqual({live.L40S}, {f.step.gpu for f in outcome.failures})
         self.assertIn('timed out', str(outcome.failures[0]))
@@ -479,9 +483,11 @@ class TestMisfortune(testtools.TestCase):
             pass
 
     def test_locks_that_are_not_shared_are_told(self) -> None:
-        around = self.host.make_surroundings(list_unshared=lambda: (4711,))
+        around = self.host.make_host_access(list_unshared=lambda: (4711,))
         reporter = live.Recorder()
-        runs.apply(around, runs.Wish(live.declare(live.ALL_THREE)), reporter)
+        apply.apply(
+            around, apply.Configuration(live.declare(live.ALL_THREE)), reporter
+        )
         (told,) = (text for text in reporter.warnings if 'locks' in text)
         for word in ('process 4711', around.locks, 'lock_path'):
             self.assertIn(word, told)

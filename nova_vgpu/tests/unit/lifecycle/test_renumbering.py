@@ -18,10 +18,10 @@ import testtools
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.host import type_memory
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import survey
-from nova_vgpu.simulation import boards
+from nova_vgpu.host import type_id_store
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import drift_report
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import live
 
 NAMES = ('T4-4Q', 'A10-12Q', 'L40S-24Q')
@@ -52,7 +52,7 @@ class RenumberingTestCase(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.host = self.useFixture(live.LiveHost(*live.bare_gpus()))
-        self.file = self.host.path / 'state' / type_memory.FILE
+        self.file = self.host.path / 'state' / type_id_store.FILE
 
     def upgrade(self) -> None:
         """Reboot into the new driver, which knows no vGPU by itself."""
@@ -60,7 +60,7 @@ class RenumberingTestCase(testtools.TestCase):
         self.host.machine.kernel.reboot(upgrade=True)
 
     def remembered(self) -> dict[str, str | None]:
-        return dict(type_memory.read(self.host.around.state))
+        return dict(type_id_store.read(self.host.around.state))
 
     def names_now(self) -> dict[str, str | None]:
         names: dict[str, str | None] = {}
@@ -71,8 +71,8 @@ class RenumberingTestCase(testtools.TestCase):
     def assert_stopped(self) -> None:
         """Apply, the real one and the dry run, and look."""
         around = self.host.around
-        wish = runs.Wish(live.declare(BY_ID))
-        for run in (runs.apply, runs.plan):
+        wish = apply.Configuration(live.declare(BY_ID))
+        for run in (apply.apply, apply.plan):
             error = self.assertRaises(
                 exception.InvalidLibvirtGPUConfig,
                 run,
@@ -87,7 +87,7 @@ class RenumberingTestCase(testtools.TestCase):
             for name in NAMES:
                 for word in (_id_of(name), name, str(now[_id_of(name)])):
                     self.assertIn(word, str(error))
-        seen = survey.look(around, wish, self.fail)
+        seen = drift_report.look(around, wish, self.fail)
         fatal = seen.plan.problems_of(values.Severity.FATAL)
         self.assertEqual(['type-id-changed'] * 3, [p.code for p in fatal])
         self.assertEqual([], list(seen.steps))
@@ -136,17 +136,17 @@ class TestUpgrade(RenumberingTestCase):
     def test_names_that_show_only_once_functions_are_enabled(self) -> None:
         """Then those are enabled, and no vGPU of another type is made."""
         self.host = self.useFixture(live.LiveHost(*live.bare_gpus()[1:]))
-        self.file = self.host.path / 'state' / type_memory.FILE
-        around = self.host.make_surroundings(complete=lambda host: host)
+        self.file = self.host.path / 'state' / type_id_store.FILE
+        around = self.host.make_host_access(complete=lambda host: host)
         text = BY_ID.replace(f'{_id_of("T4-4Q")}, ', '')
-        wish = runs.Wish(live.declare(text))
-        runs.apply(around, wish, live.Recorder())
+        wish = apply.Configuration(live.declare(text))
+        apply.apply(around, wish, live.Recorder())
         text = self.file.read_text()
         self.upgrade()
         for _ in range(2):
             error = self.assertRaises(
                 exception.InvalidLibvirtGPUConfig,
-                runs.apply,
+                apply.apply,
                 around,
                 wish,
                 live.Recorder(),
@@ -177,17 +177,20 @@ class TestMemory(RenumberingTestCase):
         self.assertEqual(self.names_now(), self.remembered())
 
     def test_a_dry_run_writes_nothing(self) -> None:
-        wish = runs.Wish(live.declare(BY_ID))
-        runs.plan(self.host.around, wish, live.Recorder())
+        wish = apply.Configuration(live.declare(BY_ID))
+        apply.plan(self.host.around, wish, live.Recorder())
         self.assertFalse(self.file.exists())
 
     def test_a_damaged_file_is_put_aside(self) -> None:
         self.host.apply(BY_ID)
         self.file.write_text('{')
-        wish, recorder = runs.Wish(live.declare(BY_ID)), live.Recorder()
-        runs.plan(self.host.around, wish, recorder)
+        wish, recorder = (
+            apply.Configuration(live.declare(BY_ID)),
+            live.Recorder(),
+        )
+        apply.plan(self.host.around, wish, recorder)
         self.assertEqual('{', self.file.read_text())
-        runs.apply(self.host.around, wish, recorder)
+        apply.apply(self.host.around, wish, recorder)
         aside = self.file.with_name('types.json.unreadable')
         self.assertEqual('{', aside.read_text())
         self.assertEqual(self.names_now(), self.remembered())
@@ -197,8 +200,11 @@ class TestMemory(RenumberingTestCase):
 
     def test_a_file_that_cannot_be_read_is_left_alone(self) -> None:
         self.file.mkdir(parents=True)
-        wish, recorder = runs.Wish(live.declare(BY_ID)), live.Recorder()
-        outcome = runs.apply(self.host.around, wish, recorder)
+        wish, recorder = (
+            apply.Configuration(live.declare(BY_ID)),
+            live.Recorder(),
+        )
+        outcome = apply.apply(self.host.around, wish, recorder)
         self.assertEqual([], outcome.failures)
         self.assertTrue(self.file.is_dir())
         (warning,) = recorder.warnings
@@ -207,8 +213,8 @@ class TestMemory(RenumberingTestCase):
     def test_a_look_leaves_a_damaged_file_to_others(self) -> None:
         self.host.apply(BY_ID)
         self.file.write_text('{')
-        wish = runs.Wish(live.declare(BY_ID))
-        seen = survey.look(self.host.around, wish, self.fail)
+        wish = apply.Configuration(live.declare(BY_ID))
+        seen = drift_report.look(self.host.around, wish, self.fail)
         (problem,) = seen.plan.problems
         self.assertEqual('type-memory-lost', problem.code)
         self.assertEqual(values.Severity.WARNING, problem.severity)

@@ -27,12 +27,12 @@ from hypothesis import strategies as st
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.decisions import by_hand
-from nova_vgpu.decisions import mapper
-from nova_vgpu.lifecycle import lanes
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import surroundings
-from nova_vgpu.simulation import host as simulation
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.lifecycle import step_runner
+from nova_vgpu.plan import mapper
+from nova_vgpu.reconcile import manual_steps
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import live
 
 _SEQUENCES = int(os.environ.get('HYPOTHESIS_SEQUENCES', '40'))
@@ -102,24 +102,24 @@ class Life(stateful.RuleBasedStateMachine):
 
     @stateful.rule()
     def restore(self) -> None:
-        runs.restore(self.host.around, live.Recorder())
+        apply.restore(self.host.around, live.Recorder())
 
     @stateful.rule(gpu=_GPUS)
     def enable_vfs(self, gpu: str) -> None:
-        self._by_hand(gpu, by_hand.enable_vfs)
+        self._by_hand(gpu, manual_steps.enable_vfs)
 
     @stateful.rule(gpu=_GPUS)
     def disable_vfs(self, gpu: str) -> None:
-        self._by_hand(gpu, by_hand.disable_vfs)
+        self._by_hand(gpu, manual_steps.disable_vfs)
 
     def _by_hand(self, gpu: str, decide: typing.Any) -> None:
-        def plan(picture: surroundings.Picture) -> runs.ByHand:
+        def plan(picture: host_access.HostState) -> apply.ByHand:
             found = [g for g in picture.host.gpus if str(g) == gpu]
-            return runs.ByHand(tuple(decide(g) for g in found))
+            return apply.ByHand(tuple(decide(g) for g in found))
 
         try:
-            runs.carry_out(self.host.around, plan, live.Recorder())
-        except exception.WrongUsage:
+            apply.carry_out(self.host.around, plan, live.Recorder())
+        except exception.UsageError:
             assert gpu == live.T4  # it has no VFs
 
     @stateful.rule(data=st.data())
@@ -128,9 +128,9 @@ class Life(stateful.RuleBasedStateMachine):
         wanted = data.draw(st.sampled_from(_TYPES[gpu]))
         declaration = live.declare(self.declared)
 
-        def plan(picture: surroundings.Picture) -> runs.ByHand:
+        def plan(picture: host_access.HostState) -> apply.ByHand:
             made = mapper.make_plan(declaration, picture.host)
-            step = by_hand.enable_device(
+            step = manual_steps.enable_device(
                 picture.host,
                 picture.held,
                 made,
@@ -141,10 +141,10 @@ class Life(stateful.RuleBasedStateMachine):
             keep = {}
             if isinstance(step, values.SetType):
                 keep[step.function] = step.after
-            return runs.ByHand((values.Course(gpu, (step,)),), keep)
+            return apply.ByHand((values.GPUSteps(gpu, (step,)),), keep)
 
         try:
-            runs.carry_out(self.host.around, plan, live.Recorder())
+            apply.carry_out(self.host.around, plan, live.Recorder())
         except (exception.NotAvailable, exception.NoSuchDevice):
             hypothesis.event('not enabled')
 
@@ -159,15 +159,17 @@ class Life(stateful.RuleBasedStateMachine):
             return
         device = data.draw(st.sampled_from(there))
 
-        def plan(picture: surroundings.Picture) -> runs.ByHand:
-            step = by_hand.disable_device(picture.host, picture.held, device)
+        def plan(picture: host_access.HostState) -> apply.ByHand:
+            step = manual_steps.disable_device(
+                picture.host, picture.held, device
+            )
             assert step is not None
             keep: dict[str, str | None] = {}
             if isinstance(step, values.SetType):
                 keep[step.function] = None
-            return runs.ByHand((values.Course(step.gpu, (step,)),), keep)
+            return apply.ByHand((values.GPUSteps(step.gpu, (step,)),), keep)
 
-        runs.carry_out(self.host.around, plan, live.Recorder())
+        apply.carry_out(self.host.around, plan, live.Recorder())
 
     # -- what servers do ----------------------------------------------------
 
@@ -184,9 +186,9 @@ class Life(stateful.RuleBasedStateMachine):
                     assert self.kernel.faults  # it was told to fail
 
     def _boot(
-        self, assigned: values.Assignment, picture: surroundings.Picture
+        self, assigned: values.Assignment, picture: host_access.HostState
     ) -> None:
-        from nova_vgpu.decisions import upkeep
+        from nova_vgpu.reconcile import upkeep
 
         taken = set(picture.held.owners)
         idle = upkeep.list_idle(assigned, taken)
@@ -296,7 +298,7 @@ class Life(stateful.RuleBasedStateMachine):
                 )
                 self.libvirt.start_guest(server)
 
-    def _check_mistakes(self, outcome: lanes.Outcome) -> None:
+    def _check_mistakes(self, outcome: step_runner.Outcome) -> None:
         """An mdev of another type than its server has is said to be so."""
         there = self.host.describe()
         said = '\n'.join(map(str, outcome.refusals))
@@ -317,15 +319,15 @@ class Life(stateful.RuleBasedStateMachine):
 
     # -- helpers ------------------------------------------------------------
 
-    def _apply(self) -> lanes.Outcome | None:
+    def _apply(self) -> step_runner.Outcome | None:
         try:
             return self.host.apply(self.declared)
         except exception.InvalidLibvirtGPUConfig:
             assert self.unplugged  # its address is not on the host
             return None
 
-    def _look(self) -> surroundings.Picture:
-        return surroundings.look(
+    def _look(self) -> host_access.HostState:
+        return host_access.look(
             self.host.around, self.libvirt, live.Recorder().warn
         )
 

@@ -26,10 +26,10 @@ import fixtures
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.decisions import by_hand
-from nova_vgpu.lifecycle import lanes
-from nova_vgpu.lifecycle import runs
-from nova_vgpu.lifecycle import surroundings
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.lifecycle import step_runner
+from nova_vgpu.reconcile import manual_steps
 from nova_vgpu.tests import live
 
 AHEAD = live.ALL_THREE.replace('[devices]', '[devices]\nvgpu_creation = ahead')
@@ -53,7 +53,7 @@ class UpgradeTest(testtools.TestCase):
         found: dict[str, dict[str, str]] = json.loads(text)['mdevs']
         return found
 
-    def assert_done(self, outcome: lanes.Outcome) -> None:
+    def assert_done(self, outcome: step_runner.Outcome) -> None:
         self.assertEqual([], outcome.failures)
         self.assertEqual([], outcome.refusals)
         self.assertEqual((), outcome.problems)
@@ -152,7 +152,7 @@ class TestServersThatAreOff(UpgradeTest):
             while forgotten:
                 forget(forgotten.pop())
 
-        self.host.around = self.host.make_surroundings(sleep=sleeping)
+        self.host.around = self.host.make_host_access(sleep=sleeping)
 
     def test_libvirt_is_late(self) -> None:
         self.host.boot('web', live.T4, 'GRID T4-4Q')
@@ -200,10 +200,10 @@ class TestServersThatAreOff(UpgradeTest):
         self.host.apply(AHEAD)
         before = self.host.describe()
         self.kernel.reboot(upgrade=True)
-        wish = runs.Wish(live.declare(AHEAD))
+        wish = apply.Configuration(live.declare(AHEAD))
         for recorder in (Removed(), Begun()):
             self.assertRaises(
-                Killed, runs.apply, self.host.around, wish, recorder
+                Killed, apply.apply, self.host.around, wish, recorder
             )
         self.assertEqual({}, self.host.vgpus(live.T4))
         self.assert_done(self.host.apply(AHEAD))
@@ -263,8 +263,8 @@ class TestCreationsThatFail(UpgradeTest):
                 if isinstance(step, values.SetMdev) and step.uuid == uuid:
                     kernel.fail('/create', errno.EIO)
 
-        wish = runs.Wish(live.declare(self.text))
-        outcome = runs.apply(self.host.around, wish, Recorder())
+        wish = apply.Configuration(live.declare(self.text))
+        outcome = apply.apply(self.host.around, wish, Recorder())
         self.assertIn(uuid, str(outcome.failures))
         self.kernel.faults.clear()
         self.assertNotIn(uuid, self.host.vgpus(live.A10))
@@ -313,8 +313,8 @@ class TestServersThatRun(UpgradeTest):
             def begin(self, step: values.Step) -> None:
                 test.libvirt.start_guest('web')
 
-        wish = runs.Wish(live.declare(live.ALL_THREE))
-        outcome = runs.apply(self.host.around, wish, Recorder())
+        wish = apply.Configuration(live.declare(live.ALL_THREE))
+        outcome = apply.apply(self.host.around, wish, Recorder())
         self.assertEqual([], outcome.failures)
         self.assertIn('(web, which runs)', str(outcome.refusals))
         self.assertEqual(
@@ -341,11 +341,11 @@ class TestServersThatRun(UpgradeTest):
         )
 
     def enable_vfs(self) -> None:
-        def plan(picture: surroundings.Picture) -> runs.ByHand:
+        def plan(picture: host_access.HostState) -> apply.ByHand:
             (gpu,) = (g for g in picture.host.gpus if str(g) == live.A10)
-            return runs.ByHand((by_hand.enable_vfs(gpu),))
+            return apply.ByHand((manual_steps.enable_vfs(gpu),))
 
-        runs.carry_out(self.host.around, plan, live.Recorder())
+        apply.carry_out(self.host.around, plan, live.Recorder())
 
 
 class TestWhatIsNotMended(UpgradeTest):
@@ -365,7 +365,7 @@ class TestWhatIsNotMended(UpgradeTest):
         self.assertEqual('GRID T4-4Q', self.kept()[uuid]['type'])
         self.host.stop_mdev(uuid)
         self.host.undefine_mdev(uuid)
-        self.host.around = self.host.make_surroundings(new_uuid=lambda: uuid)
+        self.host.around = self.host.make_host_access(new_uuid=lambda: uuid)
         self.host.create_mdev(live.T4, 'GRID T4-8Q')
         other = live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
         self.assertEqual([], self.host.apply(other).done)
@@ -377,12 +377,14 @@ class TestWhatIsNotMended(UpgradeTest):
         self.kernel.reboot(upgrade=True)
         uuid = self.mdev_of('web')
 
-        def plan(picture: surroundings.Picture) -> runs.ByHand:
-            step = by_hand.disable_device(picture.host, picture.held, uuid)
+        def plan(picture: host_access.HostState) -> apply.ByHand:
+            step = manual_steps.disable_device(
+                picture.host, picture.held, uuid
+            )
             assert step is not None
-            return runs.ByHand((values.Course(step.gpu, (step,)),))
+            return apply.ByHand((values.GPUSteps(step.gpu, (step,)),))
 
-        outcome = runs.carry_out(self.host.around, plan, live.Recorder())
+        outcome = apply.carry_out(self.host.around, plan, live.Recorder())
         self.assertIn('(web, which is shut off)', str(outcome.refusals))
         self.assertIn(uuid, self.host.vgpus(live.T4))
 

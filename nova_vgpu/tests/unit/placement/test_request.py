@@ -23,8 +23,8 @@ import testtools
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.placement import client
-from nova_vgpu.placement import patience
 from nova_vgpu.placement import request
+from nova_vgpu.placement import retry_policy
 from nova_vgpu.placement import synchronisation
 
 PATH = '/resource_providers'
@@ -121,7 +121,7 @@ class RequestTestCase(testtools.TestCase):
         self.adapter = Adapter(self.clock, outcomes, takes)
         return request.Requester(
             typing.cast(typing.Any, self.adapter),
-            patience.Patience(
+            retry_policy.RetryPolicy(
                 clock=self.clock, sleep=self.clock.sleep, **options
             ),
         )
@@ -224,11 +224,11 @@ class TestSynchronisation(RequestTestCase):
         made: list[values.Change] = []
         self.reads = 0
 
-        def read() -> values.HeldTree:
+        def read() -> values.PlacementTree:
             self.reads += 1
-            return values.HeldTree('node')
+            return values.PlacementTree('node')
 
-        def decide(_tree: values.HeldTree) -> values.Difference:
+        def decide(_tree: values.PlacementTree) -> values.Difference:
             missing = sorted(wanted - {change.name for change in made})
             return values.Difference(tuple(map(values.CreateTrait, missing)))
 

@@ -15,7 +15,7 @@
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.simulation import boards
+from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 
 SMALL = values.VGPUType('nvidia-1', 'NVIDIA X-1Q')

@@ -1,0 +1,150 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Findings about one GPU and its virtual functions."""
+
+from collections.abc import Iterator
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import readiness
+
+# What somebody may have wanted so.
+_ON_PURPOSE = frozenset({'passed-through', 'no-types-ever'})
+_PASSTHROUGH_DRIVER = 'vfio-pci'
+_PASSTHROUGH_IDS = 'vfio-pci.ids='
+
+
+def find(examined: values.DoctorInput) -> Iterator[values.Finding]:
+    for fault in examined.host.faults:
+        yield values.Finding(
+            values.Severity.ERROR,
+            'unreadable',
+            fault.device,
+            f'{fault.device} cannot be read in full.',
+            (values.Evidence(fault.source, fault.reason),),
+            'See the kernel log about the device; some files need root.',
+        )
+    for gpu in examined.host.gpus:
+        obstacle = readiness.find_obstacle(gpu)
+        if obstacle is None:
+            yield from _find_vf_findings(gpu)
+            continue
+        severity = _weigh(examined, gpu, obstacle)
+        if severity is not None:
+            yield values.Finding(
+                severity,
+                obstacle.code,
+                str(gpu),
+                f'GPU {gpu} makes no vGPUs: {obstacle.finding}.',
+                tuple(_see(examined, gpu, obstacle)),
+                obstacle.cure,
+            )
+
+
+def _weigh(
+    examined: values.DoctorInput,
+    gpu: values.PhysicalGPU,
+    obstacle: readiness.Obstacle,
+) -> values.Severity | None:
+    if examined.assignment_of(gpu) is not None:
+        return values.Severity.ERROR
+    if not capabilities.makes_vgpus(gpu) and gpu.sriov is None:
+        return None  # the graphics of the mainboard, as a rule
+    if obstacle.code in _ON_PURPOSE:
+        return values.Severity.NOTE
+    if examined.is_wanted(gpu):
+        return values.Severity.ERROR
+    return values.Severity.WARNING
+
+
+def _see(
+    examined: values.DoctorInput,
+    gpu: values.PhysicalGPU,
+    obstacle: readiness.Obstacle,
+) -> Iterator[values.Evidence]:
+    device = f'/sys/bus/pci/devices/{gpu}'
+    if obstacle.code == 'vfs-off':
+        total = gpu.sriov.total if gpu.sriov else 0
+        yield values.Evidence(f'{device}/sriov_totalvfs', str(total))
+        yield values.Evidence(f'{device}/virtfn*', 'none')
+    elif gpu.vfs:
+        drivers = sorted({vf.driver or 'none' for vf in gpu.vfs})
+        yield values.Evidence(
+            f'{device}/virtfn*/driver', f'{", ".join(drivers)}'
+        )
+    else:
+        yield values.Evidence(f'{device}/driver', gpu.driver or 'none')
+    if obstacle.code == 'passed-through':
+        yield from _find_passthrough_ids(examined, gpu)
+    if obstacle.code == 'no-types-yet':
+        mig = examined.modes.of(gpu.address).mig if examined.modes else None
+        if mig is not None and mig.current:
+            yield values.Evidence('NVML, MIG mode', 'on')
+
+
+def _find_passthrough_ids(
+    examined: values.DoctorInput, gpu: values.PhysicalGPU
+) -> Iterator[values.Evidence]:
+    """The word on the kernel command line that gives the GPU away."""
+    around = examined.surroundings
+    if around is None or around.command_line is None or gpu.ids is None:
+        return
+    for word in around.command_line.value.split():
+        if word.startswith(_PASSTHROUGH_IDS) and str(gpu.ids) in word.lower():
+            yield values.Evidence(around.command_line.source, word)
+
+
+def _find_vf_findings(gpu: values.PhysicalGPU) -> Iterator[values.Finding]:
+    """What is wrong with some functions of a GPU that works."""
+    astray = [
+        vf
+        for vf in gpu.vfs
+        if vf.driver in (None, _PASSTHROUGH_DRIVER)
+        and not (vf.offers or vf.vgpus or vf.vendor_vfio)
+    ]
+    # libvirt does not tell every driver: a GPU without one says as much.
+    if astray and gpu.driver is not None:
+        yield values.Finding(
+            values.Severity.WARNING,
+            'vfs-astray',
+            str(gpu),
+            f'Virtual functions of GPU {gpu} take no vGPUs ({len(astray)} of '
+            f'{len(gpu.vfs)}): they are not bound to its driver.',
+            tuple(
+                values.Evidence(
+                    f'/sys/bus/pci/devices/{vf.address}/driver',
+                    vf.driver or 'none',
+                )
+                for vf in astray
+            ),
+            f'Bind them to {gpu.driver} again. libvirt takes a function away '
+            "that a guest has with managed='yes'.",
+        )
+    if gpu.sriov is not None and 0 < len(gpu.vfs) < gpu.sriov.total:
+        yield _vfs_partly_on(gpu, gpu.sriov.total)
+
+
+def _vfs_partly_on(gpu: values.PhysicalGPU, total: int) -> values.Finding:
+    return values.Finding(
+        values.Severity.NOTE,
+        'vfs-partly-on',
+        str(gpu),
+        f'GPU {gpu} has {len(gpu.vfs)} of {total} virtual functions. Types of '
+        'which more would fit are limited by that.',
+        (
+            values.Evidence(
+                f'/sys/bus/pci/devices/{gpu}/sriov_totalvfs', str(total)
+            ),
+        ),
+        'If that is not wanted, enable all of them while no vGPU is in use.',
+    )

@@ -1,0 +1,206 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which GPUs an operator's wishes come to, or why they cannot be met.
+
+A wish is a type for one GPU or for all that offer it. A GPU that shows no
+types, because its virtual functions are off say, counts by its model: the name
+of a type has the model in it. Nothing is guessed: what is not clear for every
+wish is refused, with all reasons at once.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import available_types
+from nova_vgpu.plan import readiness
+from nova_vgpu.plan import type_matching
+
+
+def grant(
+    host: values.Host, wishes: Iterable[values.TypeRequest]
+) -> tuple[values.MatchedRequest, ...]:
+    """Every GPU that is wished for with its type, in the order of wishes.
+
+    :raises RequestRefusedError: with every reason.
+    """
+    names = type_matching.list_type_names(host)
+    granted: dict[str, values.MatchedRequest] = {}
+    refused: list[str] = []
+    for wish in wishes:
+        found = (
+            list(_for_all(host, wish.type, names))
+            if wish.gpu is None
+            else [_for_one(wish.gpu, wish.type, names)]
+        )
+        if not found:
+            refused.append(_on_no_gpu(host, wish.type, names))
+        for answer in found:
+            if isinstance(answer, str):
+                refused.append(answer)
+                continue
+            first = granted.setdefault(answer.gpu.name, answer)
+            if first != answer:
+                refused.append(_twice(first, answer))
+    if refused:
+        raise exception.RequestRefusedError(dict.fromkeys(refused))
+    return tuple(granted.values())
+
+
+def refuse_not_ready(granted: values.MatchedRequest) -> str:
+    """Why nothing but the GPU itself can be written of one without types."""
+    obstacle = readiness.find_obstacle(granted.gpu)
+    why = f': {obstacle.finding}. {obstacle.cure}' if obstacle else '.'
+    return (
+        f'GPU {granted.gpu} shows no types, so it is not known what to list '
+        'of it. Name only GPUs that are ready (--type GPU=TYPE), or see to '
+        f'it{why}'
+    )
+
+
+def warn_of_maximum(gpu: values.PhysicalGPU, listed: int) -> str:
+    """About a GPU of which nobody knows how many functions to list."""
+    return (
+        f'GPU {gpu}: nothing tells how many vGPUs of its type it takes, and '
+        f'{listed} functions are listed. Take out those that are too many.'
+    )
+
+
+def _for_all(
+    host: values.Host, wished: str, names: Mapping[str, str]
+) -> Iterator[values.MatchedRequest | str]:
+    for gpu in host.gpus:
+        answer = _match(gpu, wished, names)
+        if answer is None and not readiness.is_passed_through(gpu):
+            answer = _match_model(gpu, wished, names)
+        if answer is not None:
+            yield answer
+
+
+def _for_one(
+    gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
+) -> values.MatchedRequest | str:
+    return (
+        _match(gpu, wished, names)
+        or _match_model(gpu, wished, names)
+        or _refuse(gpu, wished, names)
+    )
+
+
+def _match(
+    gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
+) -> values.MatchedRequest | str | None:
+    """The grant if the GPU offers the type; a reason if that is not clear."""
+    types = type_matching.list_types(gpu, names)
+    matches = type_matching.find_matches(wished, types)
+    if len(matches) > 1:
+        return (
+            f'GPU {gpu} has more than one type that {wished!r} can mean: '
+            f'{", ".join(map(str, matches))}. Write the id of the one that is '
+            'meant.'
+        )
+    if not matches:
+        return None
+    return values.MatchedRequest(
+        gpu, capabilities.short_name(matches[0]), matches[0]
+    )
+
+
+def _match_model(
+    gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
+) -> values.MatchedRequest | None:
+    """The grant if the GPU is of the model that the type's name tells."""
+    if readiness.find_obstacle(gpu) is None:
+        return None  # it tells for itself what it offers
+    # An id says nothing by itself; another GPU may name it.
+    model = capabilities.model_of(gpu)
+    name = capabilities.complete_name(names.get(wished, wished), model)
+    if name is None or name.model != model:
+        return None
+    facts = capabilities.facts_of(gpu, values.VGPUType(name.short, name.short))
+    if facts.max_instances is None:
+        return None  # larger than the GPU, or nothing is known about it
+    return values.MatchedRequest(gpu, name.short)
+
+
+def _refuse(
+    gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
+) -> str:
+    types = type_matching.list_types(gpu, names)
+    obstacle = readiness.find_obstacle(gpu)
+    if obstacle is None:
+        if available_types.may_be_hidden(gpu, names.get(wished, wished)):
+            return _hidden(gpu, wished, names)
+        near = available_types.find_meant(wished, types)
+        meant = f' Did you mean {near}?' if near else ''
+        offered = available_types.list_offers(gpu, types)
+        return (
+            f'GPU {gpu} does not offer {wished!r}. It offers: {offered}.'
+            f'{meant}'
+        )
+    if obstacle.code == 'no-types-ever':
+        return (
+            f'GPU {gpu} never offers {wished!r}: {obstacle.finding}. '
+            f'{obstacle.cure}'
+        )
+    model = capabilities.model_of(gpu)
+    name = capabilities.complete_name(names.get(wished, wished), model)
+    if model and name and name.model != model:
+        return f'GPU {gpu} is of model {model} and never offers {wished!r}.'
+    return (
+        f'GPU {gpu} shows no types: {obstacle.finding}. Whether it offers '
+        f'{wished!r} cannot be told before. {obstacle.cure}'
+    )
+
+
+def _on_no_gpu(
+    host: values.Host, wished: str, names: Mapping[str, str]
+) -> str:
+    for gpu in host.gpus:
+        if available_types.may_be_hidden(gpu, names.get(wished, wished)):
+            return _hidden(gpu, wished, names)
+    types = [t for gpu in host.gpus for t in gpu.types]
+    near = available_types.find_meant(wished, types)
+    meant = f'Did you mean {near}? ' if near else ''
+    return (
+        f'No GPU of this host offers {wished!r}. {meant}"nova-vgpu type list" '
+        'shows what there is.'
+    )
+
+
+def _hidden(
+    gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
+) -> str:
+    unnamed = [
+        t.id for t in type_matching.list_types(gpu, names) if not t.name
+    ]
+    cure = (
+        f'If {unnamed[0]} is meant, which nothing names now, write that.'
+        if unnamed
+        else 'Ask again when they are gone.'
+    )
+    return (
+        f'GPU {gpu} does not offer {wished!r} now: it holds vGPUs, and lists '
+        f'only what fits beside them. {cure}'
+    )
+
+
+def _twice(first: values.MatchedRequest, second: values.MatchedRequest) -> str:
+    return (
+        f'GPU {first.gpu} is to serve {first.name} and {second.name}. Two '
+        'types on one GPU are not supported yet: name each GPU with its type, '
+        f'--type {first.gpu}={first.name}'
+    )

@@ -1,0 +1,369 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The host, read again and again from sysfs.
+
+nova-compute looks at its host every minute and with every server. What can
+change by itself is read each time: which functions are on the bus, which vGPUs
+exist, and how many more of the types that are asked for each function takes.
+What it was read with the first time is kept for the rest, as long as it is the
+same device, with the same driver and the same directories of types: the
+kernel numbers them (:meth:`nova_vgpu.host.files.Files.mark`).
+
+::
+
+    bus/pci/devices         the same functions?      else everything anew
+    <GPU>/driver, <GPU>/sriov_numvfs, <one function>/mdev_supported_types
+                            the same driver, types?  else this GPU anew
+    bus/mdev/devices        the vGPUs                read if they are new
+    .../available_instances, nvidia/current_vgpu_type
+                            what functions take      read each time
+
+All functions of a GPU name the same types, or the GPU is read anew until they
+do; from then on one of them is asked for all. A function that shows types, or
+holds a vGPU, is bound to the driver that it was bound to.
+
+What cannot be read this way is left to :mod:`nova_vgpu.host.sysfs`, and so is
+every GPU of which that is not sure. What has not changed is the same object as
+before, so that whoever has decided something by it need not do so again.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+import contextlib
+import dataclasses
+import operator
+import threading
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.host import files
+from nova_vgpu.host import mdev_bus
+from nova_vgpu.host import pci_functions
+from nova_vgpu.host import sysfs
+
+Marks = Mapping[str, object]
+
+
+class _Unsure(Exception):
+    """A GPU is not what it was."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Known:
+    """A GPU, and what it takes for it to be the same.
+
+    ``place`` is where it is on the bus, with its ``mark``, and ``places`` are
+    those of its virtual functions. ``types`` is what its types were read from,
+    ``asked`` the types that its functions are asked about.
+    """
+
+    gpu: values.PhysicalGPU
+    place: str
+    places: tuple[str, ...]
+    mark: object
+    types: pci_functions.Source | None
+    asked: tuple[values.VGPUType, ...]
+
+    @property
+    def where(self) -> pci_functions.Path:
+        return (*pci_functions.PCI, self.place)
+
+
+class IncrementalReader:
+    """Reads one host, from any number of threads.
+
+    :param is_wanted: of which types to ask how many a function would take.
+    """
+
+    def __init__(
+        self,
+        tree: files.Files,
+        is_wanted: pci_functions.IsWanted | None = None,
+    ) -> None:
+        self.tree = tree
+        self._is_wanted = is_wanted
+        self._faults: list[values.ReadFault] = []
+        self._reader = pci_functions.FunctionReader(tree, self._faults)
+        self._lock = threading.Lock()
+        self._on_bus: Marks = {}
+        #: The same, for GPUs that are read anew; only if there are any.
+        self._addresses: dict[values.PciAddress, str] = {}
+        self._host = values.Host()
+        self._known: dict[str, _Known] = {}
+        self._mdevs = mdev_bus.MdevBus(tree, self._reader)
+
+    def read(self) -> values.Host:
+        """The host as it is now; the same object if nothing has changed.
+
+        :raises HostUnreadable: if there is no sysfs at all.
+        """
+        with self._lock:
+            again = self._read_again() if self._on_bus else None
+            return again or self._read_anew()
+
+    def read_gpu(self, name: str) -> values.PhysicalGPU | None:
+        """One GPU as it is now, at no cost for the others.
+
+        None if only the whole host tells.
+        """
+        with self._lock:
+            known = self._known.get(name)
+            if known is None:
+                return None
+            try:
+                if self.tree.mark(*known.where) != known.mark:
+                    return None
+                return self._refresh(known, self._mdevs.read())
+            except (files.Unreadable, _Unsure):
+                return None
+
+    def list_mdevs(self) -> frozenset[str]:
+        """The UUIDs of all mdevs, also of those that are on no GPU.
+
+        :raises HostUnreadable: if they cannot be listed.
+        """
+        try:
+            return frozenset(map(str.lower, self._mdevs.list_marked()))
+        except files.Unreadable as error:
+            raise exception.HostUnreadable(
+                f'mdevs cannot be listed: {error}'
+            ) from error
+
+    def find_parent(self, mdev: str) -> str | None:
+        """The function that an mdev is on; None if it is not there."""
+        with self._lock:
+            try:
+                return self._mdevs.read_one(mdev)[1].function
+            except files.Unreadable:
+                return None
+
+    # -- everything anew ----------------------------------------------------
+
+    def _read_anew(self) -> values.Host:
+        # First: what comes in the meantime is then seen as new next time.
+        try:
+            on_bus: Marks = self.tree.list_marked(*pci_functions.PCI)
+        except files.Unreadable:
+            on_bus = {}  # and the scan says so
+        self._known, self._addresses = {}, {}
+        scan = sysfs.Scan(self.tree, self._is_wanted)
+        self._host = scan.read(sorted(on_bus))
+        self._on_bus = on_bus
+        unclear = {fault.device for fault in self._host.faults}
+        for gpu in self._host.gpus:
+            if unclear.isdisjoint(gpu.functions):
+                self._learn(gpu, scan.sources.get(gpu.name))
+        return self._host
+
+    def _learn(
+        self, gpu: values.PhysicalGPU, source: pci_functions.Source | None
+    ) -> None:
+        """Remember a GPU that can be looked at quickly from now on."""
+        place = str(gpu.address)
+        if place in self._on_bus and _is_complete(gpu, source):
+            self._known[gpu.name] = _Known(
+                gpu,
+                place,
+                tuple(str(vf.address) for vf in gpu.vfs),
+                self._on_bus[place],
+                source,
+                _list_asked(gpu),
+            )
+
+    # -- what can have changed ----------------------------------------------
+
+    def _read_again(self) -> values.Host | None:
+        """The host, if it is sure that the rest of it is as it was."""
+        try:
+            on_bus = self.tree.list_marked(*pci_functions.PCI)
+            if on_bus != self._on_bus or self._host.faults:
+                return None
+            if self._list_virtual_parents(on_bus) or any(
+                gpu.address is None for gpu in self._host.gpus
+            ):
+                return None  # the kernel's samples; nobody has many of them
+            vgpus = self._mdevs.read()
+            gpus = [self._look_at(gpu, vgpus) for gpu in self._host.gpus]
+        except (files.Unreadable, _Unsure):
+            return None
+        if _are_same(gpus, self._host.gpus):
+            return self._host
+        vfs = {vf.address for gpu in gpus for vf in gpu.vfs}
+        if any(gpu.address in vfs for gpu in gpus):
+            return None  # a VF in the making passed for a GPU of its own
+        self._host = dataclasses.replace(self._host, gpus=tuple(gpus))
+        return self._host
+
+    def _look_at(
+        self, gpu: values.PhysicalGPU, vgpus: mdev_bus.VGPUs
+    ) -> values.PhysicalGPU:
+        known = self._known.get(gpu.name)
+        if known is not None:
+            with contextlib.suppress(files.Unreadable, _Unsure):
+                return self._refresh(known, vgpus)
+        return self._read_gpu_anew(gpu)
+
+    def _read_gpu_anew(self, gpu: values.PhysicalGPU) -> values.PhysicalGPU:
+        """One GPU with everything about it.
+
+        :raises _Unsure: if something is wrong with it, which the others may
+            have to do with.
+        """
+        scan = sysfs.Scan(self.tree, self._is_wanted)
+        self._known.pop(gpu.name, None)
+        if gpu.address is None:
+            raise _Unsure
+        if not self._addresses:
+            self._addresses = {
+                values.PciAddress.parse(name): name for name in self._on_bus
+            }
+        found = scan.read_function(
+            gpu.address, str(gpu.address), self._addresses
+        )
+        if found is None or scan.faults:
+            raise _Unsure
+        if found == gpu:
+            found = gpu
+        self._learn(found, scan.sources.get(gpu.name))
+        return found
+
+    def _list_virtual_parents(self, on_bus: Marks) -> set[str]:
+        """Parents of mdevs that are no PCI devices."""
+        try:
+            return (
+                self.tree.list_marked(*sysfs.MDEV_PARENTS).keys()
+                - on_bus.keys()
+            )
+        except files.Unreadable as error:
+            if not error.gone:  # a host without mdevs has no such directory
+                raise
+            return set()
+
+    # -- one GPU ------------------------------------------------------------
+
+    def _refresh(
+        self, known: _Known, vgpus: mdev_bus.VGPUs
+    ) -> values.PhysicalGPU:
+        """A known GPU as it is now; the same object if nothing has changed."""
+        gpu = known.gpu
+        if self._reader.read_driver(known.where) != gpu.driver:
+            raise _Unsure
+        if known.types is not None:
+            directory, marks = known.types
+            if self.tree.list_marked(*directory) != marks:
+                raise _Unsure
+        # VFs are on the bus before their GPU says so.
+        if gpu.sriov is not None and self._reader.count_vfs(
+            known.where
+        ) != len(gpu.vfs):
+            raise _Unsure
+        if gpu.vfs and self._has_types(known.where):
+            raise _Unsure  # then they were late, and those of the VFs go
+        own = vgpus.get(known.place, ())
+        offers = gpu.offers
+        if offers:
+            offers = self._ask(known.place, known.asked, offers)
+        vfs = [
+            self._refresh_vf(vf, place, known.asked, on_it)
+            # One that holds what it held takes no other, and is as it was.
+            if not (on_it := vgpus.get(place, ())) or on_it != vf.vgpus
+            else vf
+            for vf, place in zip(gpu.vfs, known.places, strict=True)
+        ]
+        if (
+            own == gpu.vgpus
+            and offers is gpu.offers
+            and _are_same(vfs, gpu.vfs)
+        ):
+            return gpu
+        fresh = dataclasses.replace(
+            gpu, vfs=tuple(vfs), offers=offers, vgpus=own
+        )
+        self._known[gpu.name] = dataclasses.replace(known, gpu=fresh)
+        return fresh
+
+    def _has_types(self, where: pci_functions.Path) -> bool:
+        try:
+            self.tree.mark(*where, 'mdev_supported_types')
+        except files.Unreadable as error:
+            if not error.gone:
+                raise
+            return False
+        return True
+
+    def _refresh_vf(
+        self,
+        vf: values.VirtualFunction,
+        place: str,
+        asked: tuple[values.VGPUType, ...],
+        on_it: tuple[values.VGPU, ...],
+    ) -> values.VirtualFunction:
+        if vf.vendor_vfio:
+            offers, on_it = self._reader.read_vendor_vfio(
+                vf.name, (*pci_functions.PCI, place)
+            )
+            if self._faults:
+                self._faults.clear()
+                raise _Unsure
+            if offers == vf.offers:
+                offers = vf.offers
+        elif on_it:
+            offers = tuple(values.Offer(t, 0) for t in asked)
+        else:
+            offers = self._ask(place, asked, vf.offers)
+        if offers is vf.offers and on_it == vf.vgpus:
+            return vf
+        return dataclasses.replace(vf, offers=offers, vgpus=on_it)
+
+    def _ask(
+        self,
+        place: str,
+        types: tuple[values.VGPUType, ...],
+        before: tuple[values.Offer, ...],
+    ) -> tuple[values.Offer, ...]:
+        """What a function takes now."""
+        expected = [offer.available for offer in before]
+        answers = [
+            self._reader.read_available(place, vgpu_type.id, available)
+            for vgpu_type, available in zip(types, expected, strict=True)
+        ]
+        if answers == expected:
+            return before
+        return tuple(map(values.Offer, types, answers))
+
+
+def _are_same(now: Iterable[object], before: Iterable[object]) -> bool:
+    """Whether these are the very same objects."""
+    return all(map(operator.is_, now, before))
+
+
+def _is_complete(
+    gpu: values.PhysicalGPU, source: pci_functions.Source | None
+) -> bool:
+    """Whether every function shows what it ever will.
+
+    Types come after the functions, and not all at once.
+    """
+    if gpu.vfs and all(vf.vendor_vfio for vf in gpu.vfs):
+        return not gpu.offers
+    if gpu.vfs and gpu.offers:
+        return False  # types on both are neither way of sharing a GPU
+    if source is None or source[1].keys() != {t.id for t in gpu.types}:
+        return False
+    asked = [[offer.type.id for offer in vf.offers] for vf in gpu.vfs]
+    return all(ids == asked[0] for ids in asked)
+
+
+def _list_asked(gpu: values.PhysicalGPU) -> tuple[values.VGPUType, ...]:
+    offers = gpu.offers or (gpu.vfs[0].offers if gpu.vfs else ())
+    return tuple(offer.type for offer in offers)

@@ -1,0 +1,346 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the directory of one device in sysfs says.
+
+::
+
+    <device>/                           vendor, device, class, driver ->
+        sriov_totalvfs, sriov_offset    the virtual functions it could have
+        mdev_supported_types/<id>/      name, description, available_instances
+        <uuid>/mdev_type ->             an mdev, right below its parent
+        nvidia/                         vendor-specific VFIO, on a VF
+            creatable_vgpu_types, current_vgpu_type
+"""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+import functools
+import re
+import sys
+import uuid
+
+from nova_vgpu import values
+from nova_vgpu.host import files
+from nova_vgpu.knowledge import description
+
+PCI = ('bus', 'pci', 'devices')
+
+Path = tuple[str, ...]
+IsWanted = Callable[[values.VGPUType], bool]
+#: A directory, and the marks of what is in it.
+Source = tuple[Path, Mapping[str, object]]
+Found = tuple[tuple[values.Offer, ...], tuple[values.VGPU, ...]]
+
+_CREATABLE = re.compile(r'([0-9]{1,9})\s*:\s*(\S.*)', re.ASCII)
+_NUMBER = re.compile(r'[0-9]{1,9}', re.ASCII)
+_HEX = re.compile(r'0x[0-9a-f]{1,8}', re.ASCII | re.IGNORECASE)
+_HEADER = re.compile(r'ID\s*:.*', re.ASCII | re.IGNORECASE)
+# The registers of the SR-IOV capability have 16 bits. (PCI Express Base
+# Specification, "SR-IOV Extended Capability".)
+_MOST_VFS = 0xFFFF
+_UUID_LENGTH = 36
+
+
+class TypeCache:
+    """The types of one GPU, so that each is read from one function only.
+
+    All functions of a GPU describe a type alike; what differs is how many of
+    it they would take. How many of a type that nobody wants need not be asked.
+    """
+
+    def __init__(self, is_wanted: IsWanted | None = None) -> None:
+        self._is_wanted = is_wanted
+        self._types: dict[str, values.VGPUType] = {}
+        self._unwanted: set[str] = set()
+        #: The directory that types were first read from, and what was in it.
+        self.source: Source | None = None
+
+    def get(self, type_id: str) -> values.VGPUType | None:
+        return self._types.get(type_id)
+
+    def add(self, vgpu_type: values.VGPUType) -> values.VGPUType:
+        if vgpu_type.id not in self._types:
+            self._types[vgpu_type.id] = vgpu_type
+            if self._is_wanted and not self._is_wanted(vgpu_type):
+                self._unwanted.add(vgpu_type.id)
+        return self._types[vgpu_type.id]
+
+    def is_wanted(self, type_id: str) -> bool:
+        return type_id not in self._unwanted
+
+    def list_named(self) -> tuple[values.VGPUType, ...]:
+        """Every type, if the offers do not have them all."""
+        return tuple(self._types.values()) if self._unwanted else ()
+
+
+class FunctionReader:
+    """Reads devices one by one, for one reading of a host.
+
+    What cannot be read, and could be done without, is added to ``faults``;
+    what cannot be done without raises :class:`files.Unreadable`.
+    """
+
+    def __init__(
+        self, tree: files.Files, faults: list[values.ReadFault]
+    ) -> None:
+        self._files = tree
+        self._faults = faults
+
+    def add_fault(self, device: str, error: files.Unreadable) -> None:
+        self._faults.append(values.ReadFault(device, error.path, error.reason))
+
+    def path(self, *path: str) -> str:
+        return self._files.path(*path)
+
+    def list(self, where: Path) -> tuple[str, ...]:
+        return self._files.list(*where)
+
+    def link_name(self, *path: str) -> str:
+        """The last part of what a symbolic link leads to."""
+        name = self._files.link(*path).rstrip('/').split('/')[-1]
+        # Hundreds of functions have the same driver, or type.
+        return sys.intern(name)
+
+    def read_hex(self, *path: str) -> int:
+        text = self._files.read(*path)
+        return int(self._require(_HEX, 'a hexadecimal number', text, path), 0)
+
+    def read_driver(self, where: Path) -> str | None:
+        try:
+            return self.link_name(*where, 'driver')
+        except files.Unreadable as error:
+            if error.gone:
+                return None
+            raise
+
+    def read_subsystem(
+        self, device: str, where: Path
+    ) -> tuple[int | None, int | None]:
+        """Subsystem vendor and device: they tell boards of a chip apart."""
+        try:
+            return (
+                self.read_hex(*where, 'subsystem_vendor'),
+                self.read_hex(*where, 'subsystem_device'),
+            )
+        except files.Unreadable as error:
+            if not error.gone:
+                self.add_fault(device, error)
+            return None, None
+
+    def read_sriov(self, device: str, where: Path) -> values.Sriov | None:
+        """How many VFs a GPU could have, and where they would be."""
+        try:
+            total = self._read_register(*where, 'sriov_totalvfs')
+        except files.Unreadable as error:
+            if not error.gone:
+                self.add_fault(device, error)
+            return None
+        if not total:
+            return None
+        try:
+            offset = self._read_register(*where, 'sriov_offset')
+            stride = self._read_register(*where, 'sriov_stride')
+        except files.Unreadable as error:
+            if not error.gone:
+                self.add_fault(device, error)
+            return values.Sriov(total)
+        if not offset or (not stride and total > 1):
+            # Undefined while no VFs are enabled, and 0 on some hardware.
+            return values.Sriov(total)
+        return values.Sriov(total, offset, stride)
+
+    def count_vfs(self, where: Path) -> int:
+        """How many VFs of a GPU are enabled.
+
+        :raises Unreadable: if it is no GPU that has some.
+        """
+        return self._read_register(*where, 'sriov_numvfs')
+
+    def read_mdevs(
+        self,
+        device: str,
+        where: Path,
+        entries: tuple[str, ...],
+        memory: TypeCache,
+    ) -> Found:
+        """The mdev types that a device offers, and the mdevs on it."""
+        offers: tuple[values.Offer, ...] = ()
+        if 'mdev_supported_types' in entries:
+            offers = self._read_offers(device, where, memory)
+        return offers, self._read_created(device, where, entries)
+
+    def read_facts(self, where: Path, type_id: str) -> values.TypeFacts:
+        """What the driver says about an mdev type of a device."""
+        text = self._read_optional(
+            *where, 'mdev_supported_types', type_id, 'description'
+        )
+        return description.parse_description(text or '')
+
+    def read_available(self, function: str, type_id: str, before: int) -> int:
+        """How many more mdevs of a type a PCI function takes.
+
+        :param before: what it was before, which is quickly told.
+        :raises Unreadable: also if it does not know the type.
+        """
+        path = (*PCI, function, *_available(type_id))
+        text = self._files.read(*path)
+        return before if text == str(before) else self._to_number(text, path)
+
+    def read_vendor_vfio(self, device: str, where: Path) -> Found:
+        """The types that a VF could be set to, and the one it is set to."""
+        try:
+            current = self._read_number(*where, 'nvidia', 'current_vgpu_type')
+        except files.Unreadable as error:
+            # Whether the VF is free is not known, so it is not on offer.
+            self.add_fault(device, error)
+            return (), ()
+        if current:
+            # It holds one vGPU and takes no other, whatever else it lists.
+            return (), (values.VGPU(device, f'nvidia-{current}'),)
+        try:
+            return self._read_creatable(where), ()
+        except files.Unreadable as error:
+            self.add_fault(device, error)
+            return (), ()
+
+    def _read_creatable(self, where: Path) -> tuple[values.Offer, ...]:
+        path = (*where, 'nvidia', 'creatable_vgpu_types')
+        try:
+            return _parse_creatable(self._files.read(*path))
+        except ValueError as error:
+            raise self._unexpected(
+                str(error), 'an id and a name', path
+            ) from error
+
+    def _read_offers(
+        self, device: str, where: Path, memory: TypeCache
+    ) -> tuple[values.Offer, ...]:
+        directory = (*where, 'mdev_supported_types')
+        offers = []
+        try:
+            type_ids = self._list_types(directory, memory)
+        except files.Unreadable as error:
+            self.add_fault(device, error)
+            return ()
+        for type_id in type_ids:
+            if not memory.is_wanted(type_id):
+                continue
+            try:
+                # First, so that a type on its way out is not remembered.
+                available = self._read_number(*where, *_available(type_id))
+                vgpu_type = memory.get(type_id) or memory.add(
+                    values.VGPUType(
+                        type_id,
+                        self._read_optional(*directory, type_id, 'name')
+                        or None,
+                        self.read_facts(where, type_id),
+                    )
+                )
+            except files.Unreadable as error:
+                self.add_fault(device, error)
+            else:
+                if memory.is_wanted(type_id):
+                    offers.append(values.Offer(vgpu_type, available))
+        return tuple(offers)
+
+    def _list_types(
+        self, directory: Path, memory: TypeCache
+    ) -> tuple[str, ...]:
+        if memory.source is not None:
+            return self._files.list(*directory)
+        marks = self._files.list_marked(*directory)
+        memory.source = directory, marks
+        return tuple(sorted(marks))
+
+    def _read_created(
+        self, device: str, where: Path, entries: tuple[str, ...]
+    ) -> tuple[values.VGPU, ...]:
+        created = []
+        for entry in entries:
+            if not is_uuid(entry):
+                continue
+            try:
+                type_id = self.link_name(*where, entry, 'mdev_type')
+            except files.Unreadable as error:
+                self.add_fault(device, error)
+            else:
+                created.append(values.VGPU(device, type_id, entry.lower()))
+        return tuple(created)
+
+    def _read_optional(self, *path: str) -> str | None:
+        try:
+            return self._files.read(*path)
+        except files.Unreadable as error:
+            if error.gone:
+                return None
+            raise
+
+    def _read_number(self, *path: str) -> int:
+        return self._to_number(self._files.read(*path), path)
+
+    def _to_number(self, text: str, path: Path) -> int:
+        return int(self._require(_NUMBER, 'a number', text, path))
+
+    def _read_register(self, *path: str) -> int:
+        number = self._read_number(*path)
+        if number > _MOST_VFS:
+            raise self._unexpected(str(number), 'a number of 16 bits', path)
+        return number
+
+    def _require(
+        self, pattern: re.Pattern[str], wanted: str, text: str, path: Path
+    ) -> str:
+        if pattern.fullmatch(text) is None:
+            raise self._unexpected(text, wanted, path)
+        return text
+
+    def _unexpected(
+        self, text: str, wanted: str, path: Path
+    ) -> files.Unreadable:
+        return files.Unreadable(
+            self._files.path(*path), f'holds {text[:40]!r} instead of {wanted}'
+        )
+
+
+def _available(type_id: str) -> Path:
+    """Where a device says how many more mdevs of a type it would take."""
+    return ('mdev_supported_types', type_id, 'available_instances')
+
+
+# All functions of a GPU that are free have the same list.
+@functools.lru_cache(maxsize=256)
+def _parse_creatable(text: str) -> tuple[values.Offer, ...]:
+    """The types in a list of them.
+
+    :raises ValueError: the line that is none.
+    """
+    offers = []
+    for line in map(str.strip, text.splitlines()):
+        match = _CREATABLE.fullmatch(line)
+        if not line:
+            continue
+        if match:
+            vgpu_type = values.VGPUType(f'nvidia-{int(match[1])}', match[2])
+            offers.append(values.Offer(vgpu_type, 1))
+        elif _HEADER.fullmatch(line) is None:
+            raise ValueError(line)
+    return tuple(offers)
+
+
+def is_uuid(text: str) -> bool:
+    if len(text) != _UUID_LENGTH:  # as most things in a directory
+        return False
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False

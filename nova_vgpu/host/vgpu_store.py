@@ -1,0 +1,123 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""What is remembered of vGPUs from one run to the next, in ``vgpus.json``.
+
+::
+
+    {
+        'mdevs': {
+            '<UUID>': {
+                'parent': '<its function>',
+                'type': '<name of its type>',
+                'type_id': '<id that the type had, or null>',
+            }
+        },
+        'functions': {'<address>': '<name of its type>'},
+        'unfinished': ['<UUID of one of the mdevs>'],
+    }
+
+Files of older releases have no ``type_id`` and no ``unfinished``, and those
+releases do not mind them.
+"""
+
+import dataclasses
+import json
+import typing
+import uuid as uuidlib
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.host import state
+
+FILE = 'vgpus.json'
+
+
+class CorruptError(exception.NovaVGPUError):
+    """The file does not hold what it should."""
+
+
+def read(directory: state.StateDirectory) -> values.VGPURecords:
+    """What is remembered; nothing, if nothing was written yet.
+
+    :raises CorruptError: if the file is broken.
+    :raises StateUnusable: if it cannot be read.
+    """
+    try:
+        text = directory.read(FILE)
+    except exception.StateDamaged as error:
+        raise CorruptError(str(error)) from error
+    if text is None:
+        return values.VGPURecords()
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CorruptError(f'{directory.path}/{FILE}: {error}') from error
+    try:
+        return _load(found)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise CorruptError(
+            f'{directory.path}/{FILE} is not of the known form'
+        ) from error
+
+
+def write(directory: state.StateDirectory, kept: values.VGPURecords) -> None:
+    """Remember this and nothing else; nothing is written if it is the same.
+
+    :raises StateUnusable: if it cannot be written.
+    """
+    text = json.dumps(
+        {
+            'mdevs': {
+                uuid: dataclasses.asdict(mdev)
+                for uuid, mdev in kept.mdevs.items()
+            },
+            'functions': dict(kept.functions),
+            'unfinished': sorted(kept.unfinished),
+        },
+        indent=1,
+        sort_keys=True,
+    )
+    if directory.read(FILE) != text:
+        directory.replace(FILE, f'{text}\n')
+
+
+def _load(found: typing.Any) -> values.VGPURecords:
+    return values.VGPURecords(
+        {
+            str(uuidlib.UUID(uuid)): values.MdevRecord(
+                _word(mdev['parent']),
+                _word(mdev['type']),
+                _word_or_nothing(mdev.get('type_id')),
+            )
+            for uuid, mdev in found['mdevs'].items()
+        },
+        {
+            str(values.PciAddress.parse(address)): _word(name)
+            for address, name in found['functions'].items()
+        },
+        frozenset(
+            str(uuidlib.UUID(_word(uuid)))
+            for uuid in found.get('unfinished', ())
+        ),
+    )
+
+
+def _word(found: object) -> str:
+    if not isinstance(found, str):
+        raise TypeError(f'{found!r} is no word')
+    return found
+
+
+def _word_or_nothing(found: object) -> str | None:
+    return None if found is None else _word(found)

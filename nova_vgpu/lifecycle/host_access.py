@@ -1,0 +1,257 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""All that the life cycle has to do with: the machine, and what is kept."""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+import contextlib
+import dataclasses
+import time
+import typing
+import uuid
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.host import files
+from nova_vgpu.host import gpu_store
+from nova_vgpu.host import heterogeneous
+from nova_vgpu.host import nvml
+from nova_vgpu.host import sriov
+from nova_vgpu.host import state
+from nova_vgpu.host import sysfs
+from nova_vgpu.host import tools
+from nova_vgpu.host import type_id_store
+from nova_vgpu.host import vgpu_store
+from nova_vgpu.plan import address_matching
+from nova_vgpu.plan import type_changes
+from nova_vgpu.plan import type_matching
+from nova_vgpu.reconcile import mdev_records
+
+Warn = Callable[[str], None]
+
+
+def _new_uuid() -> str:
+    return str(uuid.uuid4())
+
+
+def _none() -> tuple[int, ...]:
+    return ()
+
+
+def _as_it_is(host: values.Host) -> values.Host:
+    return host
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostAccess:
+    """The edges, each of which can be simulated.
+
+    ``connect`` gives a connection to libvirt that may change things,
+    ``locks`` is where nova-compute has its locks, ``list_unshared`` lists its
+    processes that have them elsewhere, ``complete`` adds the names of types
+    that the host does not tell itself.
+    """
+
+    tree: files.Files
+    connect: Callable[[], contextlib.AbstractContextManager[typing.Any]]
+    state: state.StateDirectory
+    locks: str
+    run: tools.Run = tools.run
+    sriov_manage: str = sriov.DEFAULT_TOOL
+    nvidia_smi: str = heterogeneous.DEFAULT_TOOL
+    timeout: float = 120.0
+    sleep: Callable[[float], None] = time.sleep
+    now: Callable[[], float] = time.monotonic
+    new_uuid: Callable[[], str] = _new_uuid
+    complete: Callable[[values.Host], values.Host] = _as_it_is
+    list_unshared: Callable[[], tuple[int, ...]] = _none
+    read_modes: Callable[[Iterable[values.PciAddress]], values.ModesRead] = (
+        nvml.read_modes
+    )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostState:
+    """The host as it is now, and who has what of it."""
+
+    host: values.Host
+    held: values.Usage
+
+
+def look(
+    around: HostAccess,
+    connection: typing.Any,
+    warn: Warn,
+    unfinished: frozenset[str] = frozenset(),
+    may_put_aside: bool = True,
+) -> HostState:
+    """Read everything once.
+
+    :param unfinished: mdevs that a run which was cut off had removed, or was
+        about to start, beside those that are remembered.
+    :param may_put_aside: whether files of ours that make no sense may be
+        renamed.
+
+    :raises HostUnreadable: if it cannot be read.
+    """
+    host = around.complete(sysfs.read_host(around.tree))
+    held = read_held(around, connection, warn, may_put_aside)
+    unfinished |= held.kept.unfinished
+    return HostState(host, dataclasses.replace(held, unfinished=unfinished))
+
+
+def read_held(
+    around: HostAccess,
+    connection: typing.Any,
+    warn: Warn,
+    may_put_aside: bool = True,
+) -> values.Usage:
+    """Who has what of the host, or is to have it again.
+
+    :raises HostUnreadable: if it cannot be read.
+    """
+    # Not at the top: not every installation has libvirt.
+    from nova_vgpu.host import guests
+    from nova_vgpu.host import mdevs
+
+    return values.Usage(
+        guests.read_guests(connection),
+        mdevs.list_mdevs(connection),
+        _read_kept(around, warn, may_put_aside),
+    )
+
+
+def remember(
+    around: HostAccess,
+    picture: HostState,
+    functions: Mapping[str, str],
+    undone: frozenset[str] | None = None,
+) -> None:
+    """Keep the names of the types of what is there, while they are known.
+
+    An mdev that is of another type only because its id means something else
+    by now is kept as what it is to be.
+
+    :param functions: those that are to be vGPUs after every reboot.
+    :param undone: mdevs that are still to be made again; as remembered, unless
+        it is said.
+    """
+    names = type_matching.list_type_names(picture.host)
+    wanted = {mdev.uuid for mdev in picture.held.mdevs}
+    wanted.update(
+        picture.held.owners,
+        picture.held.unfinished if undone is None else undone,
+    )
+    known = {
+        uuid: mdev
+        for uuid, mdev in picture.held.kept.mdevs.items()
+        if uuid in wanted
+    }
+    known.update(
+        (
+            vgpu.uuid,
+            values.MdevRecord(
+                vgpu.function,
+                mdev_records.find_mistaken(vgpu, picture.held, names)
+                or names[vgpu.type_id],
+                vgpu.type_id,
+            ),
+        )
+        for gpu in picture.host.gpus
+        for vgpu in gpu.all_vgpus
+        if vgpu.uuid is not None and vgpu.type_id in names
+    )
+    there = {v.uuid for gpu in picture.host.gpus for v in gpu.all_vgpus}
+    if undone is None:
+        undone = picture.held.kept.unfinished
+    undone &= known.keys() - there
+    vgpu_store.write(
+        around.state, values.VGPURecords(known, functions, undone)
+    )
+
+
+def recall_types(
+    around: HostAccess, warn: Warn, may_put_aside: bool = True
+) -> type_id_store.Recalled:
+    """What ids of types meant so far; a damaged file is put aside."""
+    recalled = type_id_store.recall(around.state, may_put_aside)
+    for problem in type_changes.list_lost(recalled.lost):
+        warn(problem.message)
+    return recalled
+
+
+def remember_types(
+    around: HostAccess,
+    recalled: type_id_store.Recalled,
+    names: type_changes.Names,
+) -> None:
+    """Keep what ids mean now, for when the driver is another one.
+
+    :raises StateUnusable: if it cannot be written.
+    """
+    if recalled.may_write and names != recalled.names:
+        type_id_store.write(around.state, names)
+
+
+def remember_gpus(
+    around: HostAccess,
+    seen: frozenset[str],
+    declaration: values.Declaration,
+    host: values.Host,
+) -> None:
+    """Keep which declared GPUs are here, for when one of them fails.
+
+    :raises StateUnusable: if it cannot be written.
+    """
+    try:
+        before = gpu_store.read(around.state)
+    except exception.StateDamaged:
+        before = frozenset()  # it was said when it was read first
+    now = address_matching.list_seen(seen | before, declaration.types, host)
+    if now != before:
+        gpu_store.write(around.state, now)
+
+
+@contextlib.contextmanager
+def open_libvirt(uri: str, may_change: bool = True) -> Iterator[typing.Any]:
+    """A connection that may change things, unless said otherwise.
+
+    :raises HostUnreadable: if there is none to be had.
+    """
+    try:
+        from nova_vgpu.host import libvirt_nodes
+    except ImportError as error:
+        raise exception.HostUnreadable(
+            'The Python binding of libvirt is not installed: install '
+            "python3-libvirt, or 'nova-vgpu[libvirt]' with pip."
+        ) from error
+    with libvirt_nodes.connect(uri, may_change) as connection:
+        yield connection
+
+
+def _read_kept(
+    around: HostAccess, warn: Warn, may_put_aside: bool
+) -> values.VGPURecords:
+    """What is remembered; a file that makes no sense is put aside."""
+    try:
+        return vgpu_store.read(around.state)
+    except vgpu_store.CorruptError as error:
+        if not may_put_aside:
+            warn(f'{error}. It is not used.')
+            return values.VGPURecords()
+        aside = around.state.set_aside(vgpu_store.FILE, '.corrupt')
+        warn(f'{error}. It is {aside} now, and not used any more.')
+        return values.VGPURecords()

@@ -1,0 +1,202 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""The GPUs of a host take their steps in turn.
+
+One whose types are not there yet, or that something holds for the moment, is
+asked again later, and one that fails takes no further step; neither holds up
+the others.
+"""
+
+import collections
+from collections.abc import Container
+from collections.abc import Iterable
+import dataclasses
+import typing
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.lifecycle import journal as journals
+from nova_vgpu.lifecycle import step_executor
+
+_PAUSE = 0.5
+
+#: What becomes of a step that does not fit the host any more.
+PUT_OFF = 'put off'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Failure:
+    """A step that did not work; those after it were not tried."""
+
+    step: values.Step
+    error: exception.StepFailed
+
+    def __str__(self) -> str:
+        return f'GPU {self.step.gpu}: could not {self.step}: {self.error}'
+
+
+@dataclasses.dataclass(slots=True)
+class Outcome:
+    """What a run did, and what it did not."""
+
+    done: list[values.Step] = dataclasses.field(default_factory=list)
+    refusals: list[values.Refusal] = dataclasses.field(default_factory=list)
+    failures: list[Failure] = dataclasses.field(default_factory=list)
+    problems: tuple[values.Problem, ...] = ()
+
+    def is_outdated(self, step: values.Step) -> bool:
+        """Whether a step failed before anything was done."""
+        return any(
+            failure.step == step
+            and isinstance(failure.error, exception.PlanOutdated)
+            for failure in self.failures
+        )
+
+
+@dataclasses.dataclass(slots=True)
+class _GPURun:
+    """The steps that a GPU has before it, and since when it tries."""
+
+    steps: collections.deque[values.Step]
+    began: float | None = None
+
+    def go_on(self, event: str, stops_at: Container[str]) -> None:
+        step = self.steps.popleft()
+        self.began = None
+        # What servers have fits without it; the rest will fail by itself.
+        is_optional = isinstance(step, values.SetHeterogeneous)
+        # Without its driver or its functions, nothing goes on.
+        is_base = isinstance(step, values.RepairDriver | values.SetVFs)
+        if (
+            event == PUT_OFF
+            or (event in stops_at and not is_optional)
+            or (event == 'refused' and is_base)
+        ):
+            self.steps.clear()
+
+
+class Reporter(typing.Protocol):
+    """Who is told of what happens, while it does."""
+
+    def warn(self, text: str) -> None: ...
+
+    def begin(self, step: values.Step) -> None: ...
+
+    def finish(self, step: values.Step, event: str) -> None: ...
+
+
+def perform(
+    around: host_access.HostAccess,
+    found: Iterable[values.GPUSteps],
+    executor: step_executor.Executor,
+    outcome: Outcome,
+    reporter: Reporter,
+    journal: journals.Journal | None = None,
+    stops_at: Container[str] = ('failed',),
+    is_replanned: bool = False,
+) -> None:
+    """Take the steps of all GPUs, in turn.
+
+    :param stops_at: what becomes of a step after which no further one of its
+        GPU is tried.
+    :param is_replanned: whether the host is looked at again after this: then
+        it is no failure that a step does not fit it any more.
+    """
+    executor.look()
+    lanes = [_GPURun(collections.deque(c.steps)) for c in found]
+    executor.made_again = frozenset(
+        step.uuid
+        for lane in lanes
+        for step in lane.steps
+        if isinstance(step, values.SetMdev) and step.after.is_started
+    )
+    while any(lane.steps for lane in lanes):
+        is_stuck = True
+        for lane in lanes:
+            if not lane.steps:
+                continue
+            step = lane.steps[0]
+            if lane.began is None:
+                if journal is not None:
+                    journal.begin(step)
+                reporter.begin(step)
+                lane.began = around.now()
+            event = _take(
+                around, step, executor, outcome, lane.began, is_replanned
+            )
+            if event is None:
+                continue
+            is_stuck = False
+            if journal is not None:
+                is_untouched = event == PUT_OFF or outcome.is_outdated(step)
+                journal.finish(step, 'refused' if is_untouched else event)
+            reporter.finish(step, event)
+            lane.go_on(event, stops_at)
+        if is_stuck:
+            around.sleep(_PAUSE)
+
+
+def _take(
+    around: host_access.HostAccess,
+    step: values.Step,
+    executor: step_executor.Executor,
+    outcome: Outcome,
+    began: float,
+    is_replanned: bool,
+) -> str | None:
+    """Try a step; None if it is not decided yet."""
+    is_done = False
+    try:
+        is_done = executor.attempt(step)
+    except exception.StepFailed as error:
+        if is_replanned and isinstance(error, exception.PlanOutdated):
+            return PUT_OFF
+        outcome.failures.append(Failure(step, error))
+        return 'failed'
+    except exception.InUseError as error:
+        outcome.refusals.append(error.refusal)
+        return 'refused'
+    except (exception.BusyError, exception.HostUnreadable) as error:
+        # Others, or libvirt, in the midst of something.
+        if not isinstance(step, values.AwaitTypes):
+            failed = exception.StepFailed(str(error), 'Run it again.')
+            outcome.failures.append(Failure(step, failed))
+            return 'failed'
+    if is_done:
+        outcome.done.append(step)
+        return 'done'
+    if around.now() - began < around.timeout:
+        return None
+    outcome.failures.append(Failure(step, _too_late(around, step)))
+    return 'failed'
+
+
+def _too_late(
+    around: host_access.HostAccess, step: values.Step
+) -> exception.StepFailed:
+    message = f'It did not come about within {around.timeout:g} seconds.'
+    if isinstance(step, values.AwaitTypes):
+        return exception.StepFailed(
+            message,
+            'Is the vGPU manager running (systemctl status nvidia-vgpu-mgr), '
+            'and does libvirt show the functions (virsh nodedev-list --cap '
+            'pci)?',
+        )
+    return exception.StepFailed(
+        message,
+        'Either something has the GPU open (nvidia-smi, a monitoring agent): '
+        'stop it, then run this again. Or the kernel does not show the VFs '
+        'as they were set: see its log (journalctl -k).',
+    )

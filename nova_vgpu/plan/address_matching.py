@@ -1,0 +1,277 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Which GPU each address of the configuration stands for.
+
+Addresses may be those of GPUs or of their virtual functions, also of functions
+that are not enabled at the moment: the hardware not being ready is not the
+operator's mistake. Nor is an address that was on this host before: what is
+gone is a GPU that failed. Everything else is.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+
+from nova_vgpu import values
+from nova_vgpu.plan import list_syntax
+from nova_vgpu.plan import typos
+
+#: Routing ids between a GPU and its first VF: a bus further at the most.
+_FARTHEST_FIRST_VF = 256
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Claim:
+    """An address of the configuration, and the GPU that it means.
+
+    ``function`` is the node device name of the VF that was written, or None
+    for the GPU as a whole.
+    """
+
+    declared: values.DeclaredType
+    written: str
+    gpu: values.PhysicalGPU
+    function: str | None = None
+
+
+def find_claims(
+    types: Iterable[values.DeclaredType],
+    host: values.Host,
+    seen: frozenset[str] = frozenset(),
+) -> tuple[tuple[Claim, ...], tuple[values.Problem, ...]]:
+    """Every claim, and a problem for every address that makes none.
+
+    :param seen: addresses that were those of GPUs of this host before.
+    """
+    index = _Index(host, seen)
+    faulty = frozenset(fault.device for fault in host.faults)
+    claims: list[Claim] = []
+    problems: list[values.Problem] = []
+    for declared in types:
+        for written in declared.device_addresses:
+            found = index.find(declared, written)
+            if isinstance(found, Claim):
+                claims.append(found)
+                problems.extend(_vf_problem(found, faulty))
+            else:
+                problems.append(found)
+    return tuple(claims), tuple(problems)
+
+
+def list_seen(
+    before: frozenset[str],
+    types: Sequence[values.DeclaredType],
+    host: values.Host,
+) -> frozenset[str]:
+    """The declared addresses that are those of GPUs here, or were before."""
+    claimed, _ = find_claims(types, host)
+    now = _parse_all(claim.written for claim in claimed)
+    return now | (before & list_addresses(types))
+
+
+def list_addresses(types: Iterable[values.DeclaredType]) -> frozenset[str]:
+    """The PCI addresses that are declared."""
+    return _parse_all(
+        written for declared in types for written in declared.device_addresses
+    )
+
+
+def _parse_all(texts: Iterable[str]) -> frozenset[str]:
+    """The PCI addresses among these, in their one spelling."""
+    found = set()
+    for text in texts:
+        with contextlib.suppress(values.MalformedAddress):
+            found.add(str(values.PciAddress.parse(text)))
+    return frozenset(found)
+
+
+def find_conflicts(claims: Iterable[Claim]) -> Iterator[values.Problem]:
+    """A problem for every GPU that is under more than one type."""
+    by_gpu: dict[str, list[Claim]] = {}
+    for claim in claims:
+        by_gpu.setdefault(claim.gpu.name, []).append(claim)
+    for of_gpu in by_gpu.values():
+        if len({claim.declared.name for claim in of_gpu}) < 2:
+            continue
+        gpu = of_gpu[0].gpu
+        written = '; '.join(
+            f'{claim.declared.option("device_addresses")} has {claim.written}'
+            for claim in of_gpu
+        )
+        yield values.Problem(
+            values.Severity.FATAL,
+            'gpu-under-two-types',
+            str(gpu),
+            f'GPU {gpu} is under more than one type: {written}.',
+            'Two types on one GPU are not supported yet, also where its GPU '
+            'instances (MIG) or its mode for mixed sizes could have them. '
+            'Keep its address, and those of its virtual functions, under one '
+            'of them.',
+        )
+
+
+class _Index:
+    """The host's functions by address."""
+
+    def __init__(self, host: values.Host, seen: frozenset[str]) -> None:
+        self._host = host
+        self._seen = seen
+        self._by_name = {gpu.name: gpu for gpu in host.gpus}
+        self._gpus: dict[values.PciAddress, values.PhysicalGPU] = {}
+        self._vfs: dict[values.PciAddress, values.PhysicalGPU] = {}
+        for gpu in host.gpus:
+            if gpu.address is None:
+                continue
+            self._gpus[gpu.address] = gpu
+            self._vfs.update((vf.address, gpu) for vf in gpu.vfs)
+            for address in (
+                gpu.sriov.addresses(gpu.address) if gpu.sriov else ()
+            ):
+                self._vfs.setdefault(address, gpu)
+
+    def find(
+        self, declared: values.DeclaredType, written: str
+    ) -> Claim | values.Problem:
+        parent = self._by_name.get(written)
+        if parent is not None and parent.address is None:
+            return Claim(declared, written, parent)
+        try:
+            address = values.PciAddress.parse(written)
+        except values.MalformedAddress:
+            return self._malformed(declared, written)
+        if address in self._gpus:
+            return Claim(declared, written, self._gpus[address])
+        device = address.node_device_name
+        other = address in self._host.other_functions
+        if address in self._vfs and not other:
+            # Also one with a fault: whose it is, is known all the same.
+            return Claim(declared, written, self._vfs[address], device)
+        if any(fault.device == device for fault in self._host.faults):
+            return _unreadable(declared, written)
+        nearest_gpu = self._nearest(str(address))
+        was_here = str(address) in self._seen
+        if other and was_here:
+            return _gone(declared, written, 'and another device is there now')
+        if other:
+            finding = f'{written} is on this host, but it is no GPU'
+            return _fatal(declared, 'not-a-gpu', finding, nearest_gpu)
+        for gpu in self._host.gpus:
+            if _may_have_vf(gpu, address):
+                return Claim(declared, written, gpu, device)
+        if was_here:
+            return _gone(declared, written, 'and is gone')
+        finding = f'there is no {written} on this host'
+        return _fatal(declared, 'not-on-host', finding, nearest_gpu)
+
+    def _malformed(
+        self, declared: values.DeclaredType, written: str
+    ) -> values.Problem:
+        meant = [gpu for gpu in self._host.gpus if gpu.name == written]
+        hint = (
+            f'Write it as {meant[0]}.'
+            if meant
+            else list_syntax.find_cure(written) or self._nearest(written)
+        )
+        return _fatal(
+            declared,
+            'malformed-address',
+            f'{written!r} is no PCI address',
+            hint,
+        )
+
+    def _nearest(self, text: str) -> str:
+        """The cure: what the operator may have meant, and what there is."""
+        there = [
+            str(gpu) for gpu in self._host.gpus if not gpu.is_other_device
+        ]
+        if not there:
+            return 'This host has no GPUs.'
+        # People leave out the domain, and then the function.
+        close = typos.find_nearest(text, there) or typos.find_nearest(
+            f'0000:{text}.0', there
+        )
+        meant = f'Did you mean {close}? ' if close else ''
+        return f'{meant}The GPUs of this host: {", ".join(there)}.'
+
+
+def _may_have_vf(gpu: values.PhysicalGPU, address: values.PciAddress) -> bool:
+    """Whether a VF that is off could be there, if nothing tells for sure.
+
+    libvirt alone does not say where VFs would be, nor does some hardware
+    before they are: behind the GPU, on its bus or the one after it.
+    """
+    if gpu.address is None or gpu.sriov is None or gpu.vfs:
+        return False
+    distance = address.routing_id - gpu.address.routing_id
+    return (
+        gpu.sriov.offset is None
+        and address.domain == gpu.address.domain
+        and 0 < distance <= _FARTHEST_FIRST_VF + gpu.sriov.total
+    )
+
+
+def _fatal(
+    declared: values.DeclaredType, code: str, finding: str, cure: str
+) -> values.Problem:
+    option = declared.option('device_addresses')
+    return values.Problem(
+        values.Severity.FATAL, code, option, f'{option}: {finding}.', cure
+    )
+
+
+def _gone(
+    declared: values.DeclaredType, written: str, what_now: str
+) -> values.Problem:
+    option = declared.option('device_addresses')
+    return values.Problem(
+        values.Severity.ERROR,
+        'gpu-gone',
+        option,
+        f'{option}: {written} was a GPU of this host, {what_now}.',
+        "See the kernel's log and lspci: the card or its slot may have "
+        'failed. If it was taken out, take its address out too.',
+    )
+
+
+def _unreadable(declared: values.DeclaredType, written: str) -> values.Problem:
+    option = declared.option('device_addresses')
+    return values.Problem(
+        values.Severity.ERROR,
+        'listed-but-unreadable',
+        option,
+        f'{option}: {written} is on this host but could not be read.',
+        'See the problem about the device itself.',
+    )
+
+
+def _vf_problem(
+    claim: Claim, faulty: frozenset[str]
+) -> Iterator[values.Problem]:
+    """A listed VF that is not enabled or not read; said once per address."""
+    enabled = {vf.name for vf in claim.gpu.vfs}
+    if claim.function is None or claim.function in enabled:
+        return
+    if claim.function in faulty:
+        yield _unreadable(claim.declared, claim.written)
+        return
+    option = claim.declared.option('device_addresses')
+    yield values.Problem(
+        values.Severity.ERROR,
+        'vf-not-enabled',
+        str(claim.gpu),
+        f'{option}: {claim.written} is a virtual function of GPU {claim.gpu} '
+        'that is not enabled.',
+        "Enable the GPU's virtual functions, or list the GPU itself.",
+    )

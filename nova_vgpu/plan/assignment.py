@@ -1,0 +1,294 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""One GPU and its declared type: does it work, and for how many?"""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+import dataclasses
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import available_types
+from nova_vgpu.plan import capacity
+from nova_vgpu.plan import mig
+from nova_vgpu.plan import readiness
+from nova_vgpu.plan import type_matching
+
+
+def settle(
+    placed: values.Assignment, names: Mapping[str, str]
+) -> tuple[values.Assignment, tuple[values.Problem, ...]]:
+    """Resolve the type on the GPU and count; or say why that cannot be."""
+    gpu, declared = placed.gpu, placed.declared
+    obstacle = readiness.find_obstacle(gpu)
+    if _is_of_another_vendor(placed, names):
+        return placed, (_of_another_vendor(placed, obstacle),)
+    if obstacle is not None:
+        return placed, (_not_ready(placed, obstacle, names),)
+    types = type_matching.list_types(gpu, names)
+    matches = type_matching.find_matches(declared.name, types)
+    if len(matches) > 1:
+        return placed, (_ambiguous(placed, matches),)
+    if not matches:
+        if gpu.framework is values.Framework.VENDOR_VFIO and not gpu.types:
+            unnamed = [t.id for t in types if t.name is None]
+            if unnamed:
+                return placed, (_unnamed(placed, unnamed),)
+        if available_types.may_be_hidden(
+            gpu, names.get(declared.name, declared.name)
+        ):
+            return placed, (_hidden(placed, names),)
+        return placed, (_not_offered(placed, types),)
+    counted = capacity.plan_capacity(
+        gpu, matches[0], placed.functions, declared.max_instances, names
+    )
+    settled = dataclasses.replace(placed, type=matches[0], capacity=counted)
+    return settled, _check_capacity(settled, counted, names)
+
+
+def _is_of_another_vendor(
+    placed: values.Assignment, names: Mapping[str, str]
+) -> bool:
+    """Whether the type is one of another vendor, as far as that is known."""
+    declared = placed.declared.name
+    types = type_matching.list_types(placed.gpu, names)
+    if type_matching.find_matches(declared, types):
+        return False
+    of_gpu = capabilities.vendor_of(placed.gpu)
+    of_type = capabilities.vendor_of_type(declared)
+    return None not in (of_gpu, of_type) and of_gpu is not of_type
+
+
+def _of_another_vendor(
+    placed: values.Assignment, obstacle: readiness.Obstacle | None
+) -> values.Problem:
+    declared = placed.declared
+    of_gpu = capabilities.vendor_of(placed.gpu)
+    of_type = capabilities.vendor_of_type(declared.name)
+    has_no_types = obstacle is not None and obstacle.code == 'no-types-ever'
+    return _error(
+        placed,
+        'type-not-offered',
+        f'is an {of_gpu.name if of_gpu else ""} GPU, and {declared.name!r} '
+        f'is a type of {of_type.name if of_type else ""}',
+        f'Take its address out of {declared.option("device_addresses")}.'
+        if has_no_types
+        else _move(placed),
+    )
+
+
+def _not_ready(
+    placed: values.Assignment,
+    obstacle: readiness.Obstacle,
+    names: Mapping[str, str],
+) -> values.Problem:
+    declared = placed.declared.name
+    model = capabilities.model_of(placed.gpu)
+    # An id says nothing by itself; another GPU may name it.
+    name = capabilities.complete_name(names.get(declared, declared), model)
+    if (
+        model
+        and name
+        and not (
+            name.model == model and capabilities.may_have(placed.gpu, name)
+        )
+    ):
+        # What is not ready is not worth making ready for this type.
+        return _error(
+            placed,
+            'type-not-offered',
+            f'is of model {model} and never offers {declared!r}',
+            _move(placed),
+        )
+    return _error(
+        placed,
+        obstacle.code,
+        f'cannot serve {declared}: {obstacle.finding}',
+        obstacle.cure,
+    )
+
+
+def _unnamed(
+    placed: values.Assignment, type_ids: Sequence[str]
+) -> values.Problem:
+    """A full card in the vendor-specific VFIO framework lists no types."""
+    return _error(
+        placed,
+        'type-unnamed',
+        f'is full, and its driver names no types then: whether '
+        f'{", ".join(type_ids)} is {placed.declared.name!r} cannot be told',
+        f'Declare the type by its id, {type_ids[0]}, or look again when a '
+        'vGPU was given back.',
+    )
+
+
+def _check_capacity(
+    settled: values.Assignment,
+    counted: values.Capacity,
+    names: Mapping[str, str],
+) -> tuple[values.Problem, ...]:
+    vgpu_type = settled.type
+    if vgpu_type is None:
+        return ()
+    if counted.total == 0:
+        return (_no_room(settled, names),)
+    return (
+        *_check_maximum(settled, vgpu_type, counted),
+        *_check_cap(settled, counted),
+    )
+
+
+def _check_maximum(
+    settled: values.Assignment,
+    vgpu_type: values.VGPUType,
+    counted: values.Capacity,
+) -> Iterator[values.Problem]:
+    """Whether something tells how many vGPUs the GPU really takes."""
+    gpu, declared = settled.gpu, settled.declared
+    if not gpu.vfs or not counted.room or declared.max_instances is not None:
+        return
+    if settled.functions != gpu.functions:
+        return  # the operator listed as many functions as are to be used
+    if capabilities.is_backed_by_mig(vgpu_type):
+        takes, number = mig.describe_maximum(gpu, vgpu_type)
+        cure = (
+            f'{number}. If that differs from GPU to GPU, list as many virtual '
+            f'functions of each in {declared.option("device_addresses")} '
+            'instead'
+        )
+        finding = (
+            f'{vgpu_type} is backed by MIG: the GPU takes {takes}, and at '
+            f'most {counted.total}'
+        )
+    elif capabilities.facts_of(gpu, vgpu_type).max_instances is None:
+        finding = (
+            f'nothing tells how many vGPUs of {vgpu_type} it takes; its '
+            f'{counted.bound} would make it {counted.total}'
+        )
+        cure = "the number in the vendor's documentation"
+    else:
+        return
+    yield values.Problem(
+        values.Severity.WARNING,
+        'maximum-unknown',
+        str(gpu),
+        f'GPU {gpu}: {finding}.',
+        f'Set {declared.option("max_instances")} to {cure}.',
+    )
+
+
+def _check_cap(
+    settled: values.Assignment, counted: values.Capacity
+) -> Iterator[values.Problem]:
+    cap = settled.declared.max_instances
+    if cap is not None and counted.existing > cap:
+        option = settled.declared.option('max_instances')
+        yield values.Problem(
+            values.Severity.WARNING,
+            'more-than-maximum',
+            str(settled.gpu),
+            f'GPU {settled.gpu} has {counted.existing} vGPUs of its type, '
+            f'more than {option} ({cap}). Its inventory is '
+            f'{counted.existing}, and no more are created.',
+            f'Raise {option}, or remove vGPUs that no server has.',
+        )
+
+
+def _hidden(
+    placed: values.Assignment, names: Mapping[str, str]
+) -> values.Problem:
+    held = available_types.list_held(placed.gpu, names)
+    return _error(
+        placed,
+        'no-room',
+        f'does not offer {placed.declared.name!r} now: it holds vGPUs '
+        f'({held}), and lists only the types that fit beside them',
+        _find_cure(placed, names),
+    )
+
+
+def _no_room(
+    settled: values.Assignment, names: Mapping[str, str]
+) -> values.Problem:
+    held = available_types.list_held(settled.gpu, names)
+    finding = (
+        f'has no room for {settled.type}: it holds vGPUs: {held}'
+        if held
+        else f'names {settled.type} but would take none of it now'
+    )
+    return _error(settled, 'no-room', finding, _find_cure(settled, names))
+
+
+def _find_cure(placed: values.Assignment, names: Mapping[str, str]) -> str:
+    declared = placed.declared.name
+    wanted = placed.type.name if placed.type else names.get(declared)
+    return mig.find_cure(placed.gpu, wanted or declared, names)
+
+
+def _ambiguous(
+    placed: values.Assignment, matches: tuple[values.VGPUType, ...]
+) -> values.Problem:
+    return _error(
+        placed,
+        'ambiguous-type',
+        f'has more than one type that {placed.declared.name!r} can mean: '
+        f'{", ".join(map(str, matches))}',
+        'Write the id of the one that is meant.',
+    )
+
+
+def _not_offered(
+    placed: values.Assignment, types: tuple[values.VGPUType, ...]
+) -> values.Problem:
+    declared = placed.declared.name
+    offered = available_types.list_offers(placed.gpu, types)
+    if placed.reason is values.Reason.LISTED:
+        near = available_types.find_meant(declared, types)
+        meant = f'Did you mean {near}? ' if near else ''
+        cure = f'{meant}{_move(placed)}'
+    else:
+        cure = _move(placed)
+    return _error(
+        placed,
+        'type-not-offered',
+        f'does not offer {declared!r}. It offers: {offered}',
+        cure,
+    )
+
+
+def _move(placed: values.Assignment) -> str:
+    """The cure for a GPU that is under the wrong type."""
+    if placed.reason is values.Reason.LISTED:
+        return 'List the GPU under a type that it offers.'
+    return (
+        'List the GPU under a type that it offers, or set '
+        '[devices]unlisted_gpus = ignore.'
+    )
+
+
+def _error(
+    placed: values.Assignment, code: str, finding: str, cure: str
+) -> values.Problem:
+    where = (
+        placed.declared.option('device_addresses')
+        if placed.reason is values.Reason.LISTED
+        else 'not listed, so of the first type'
+    )
+    return values.Problem(
+        values.Severity.ERROR,
+        code,
+        str(placed.gpu),
+        f'GPU {placed.gpu} ({where}) {finding}.',
+        cure,
+    )

@@ -1,0 +1,212 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""How many vGPUs of its type a GPU can really serve.
+
+::
+
+    total = min(existing of the type + room on its functions, usable VFs,
+                the type's maximum per GPU, else its share of the memory,
+                max_instances)
+
+A function's own answer is not enough: each of 48 VFs says that it would take
+one, also where the GPU takes 32.
+
+The total is never less than what exists: servers may have all of it, and an
+inventory below that breaks their migrations. So a bound that is less keeps
+further vGPUs from being made, and no more.
+"""
+
+import collections
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import type_matching
+
+
+def plan_capacity(
+    gpu: values.PhysicalGPU,
+    vgpu_type: values.VGPUType,
+    functions: frozenset[str],
+    max_instances: int | None,
+    names: Mapping[str, str],
+) -> values.Capacity:
+    """The capacity of a GPU for a type, with what bounds it.
+
+    :param functions: the functions of the GPU that may hold vGPUs.
+    :param names: the names of types, also of those that the GPU does not
+        offer any more.
+    """
+    existing = sum(
+        vgpu.type_id == vgpu_type.id and vgpu.function in functions
+        for vgpu in gpu.all_vgpus
+    )
+    room = sum(
+        offer.available
+        for function, offer in _offers(gpu)
+        if offer.type.id == vgpu_type.id and function in functions
+    )
+    most = find_maximum(gpu, vgpu_type, names)
+    bounds = [(existing + room, _functions_bound(gpu))]
+    if gpu.framework is not values.Framework.MDEV:
+        # A virtual function holds one vGPU, whatever it says it would take.
+        usable = sum(vf.name in functions for vf in gpu.vfs)
+        bounds.append((usable, 'VFs'))
+    if most is not None:
+        maximum, why = most
+        left = _reduce(maximum, gpu, vgpu_type, functions, names)
+        bounds.append((left, why))
+    if max_instances is not None:
+        bounds.append((max_instances, 'max_instances'))
+    total, bound = min(bounds, key=lambda item: item[0])
+    if total < existing:
+        total, bound = existing, 'existing vGPUs'
+    return values.Capacity(total, existing, room, bound)
+
+
+def find_maximum(
+    gpu: values.PhysicalGPU,
+    vgpu_type: values.VGPUType,
+    names: Mapping[str, str],
+) -> tuple[int, str] | None:
+    """The most vGPUs of a type that the empty GPU takes, and what says so.
+
+    The driver's word or the catalogue's; else as many as fit into its memory.
+    """
+    maximum = capabilities.facts_of(gpu, vgpu_type).max_instances
+    if maximum is not None:
+        return maximum, 'type maximum'
+    own = capabilities.parse_type_name(vgpu_type.name or '')
+    if own is None:
+        return None
+    on_gpu = [t.name for t in type_matching.list_types(gpu, names)]
+    shown = _list_sizes(own.model, on_gpu)
+    sizes = _list_sizes(own.model, (*on_gpu, *names.values()))
+    whole = max(sizes, default=0)
+    if (
+        gpu.framework is values.Framework.VENDOR_VFIO
+        and gpu.all_vgpus
+        and whole <= max(shown, default=0)
+    ):
+        return None  # it names only what fits beside its vGPUs
+    return max(whole // own.framebuffer_mib, 1), 'memory'
+
+
+def _list_sizes(model: str, names: Iterable[str | None]) -> list[int]:
+    """The frame buffers of a model's types; the largest takes a whole GPU."""
+    parsed = (capabilities.parse_type_name(name or '') for name in names)
+    return [
+        name.framebuffer_mib for name in parsed if name and name.model == model
+    ]
+
+
+def is_maximum_known(
+    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
+) -> bool:
+    """Whether something tells how many vGPUs of the type the GPU takes.
+
+    Of a type that is backed by MIG that depends on how many GPU instances of
+    its size were created.
+    """
+    if capabilities.is_backed_by_mig(vgpu_type):
+        return False
+    return capabilities.facts_of(gpu, vgpu_type).max_instances is not None
+
+
+def _offers(
+    gpu: values.PhysicalGPU,
+) -> Iterator[tuple[str, values.Offer]]:
+    yield from ((gpu.name, offer) for offer in gpu.offers)
+    for vf in gpu.vfs:
+        name = vf.name
+        for offer in vf.offers:
+            yield name, offer
+
+
+def _functions_bound(gpu: values.PhysicalGPU) -> str:
+    return 'VFs' if gpu.vfs else 'driver'
+
+
+def _reduce(
+    maximum: int,
+    gpu: values.PhysicalGPU,
+    vgpu_type: values.VGPUType,
+    functions: frozenset[str],
+    names: Mapping[str, str],
+) -> int:
+    """What the GPU's other vGPUs leave of the most that it takes of a type.
+
+    Others are those of another type, or on functions that do not count here.
+    """
+    by_id = {t.id: t for t in type_matching.list_types(gpu, names)}
+    others = [
+        by_id[vgpu.type_id]
+        for vgpu in gpu.all_vgpus
+        if vgpu.type_id != vgpu_type.id or vgpu.function not in functions
+    ]
+    if not capabilities.is_backed_by_mig(vgpu_type):
+        return max(maximum - _count_units(gpu, vgpu_type, others), 0)
+    own = _mig_size(vgpu_type)
+    alike = sum(_mig_size(other) == own for other in others)
+    elsewhere = [other for other in others if _mig_size(other) != own]
+    shape = capabilities.mig_shape(gpu, vgpu_type)
+    if shape is not None:
+        left = max(shape.gpu_slices - _count_slices(gpu, elsewhere), 0)
+        maximum = min(maximum, left // shape.slices * shape.vgpus)
+    return max(maximum - alike, 0)
+
+
+def _count_units(
+    gpu: values.PhysicalGPU,
+    vgpu_type: values.VGPUType,
+    others: Iterable[values.VGPUType],
+) -> int:
+    """How many vGPUs of a time-sliced type others take the place of.
+
+    By frame buffer where both sizes are known (4C beside 4Q takes one place,
+    8Q beside 4Q two), one each where not.
+    """
+    own = capabilities.facts_of(gpu, vgpu_type).framebuffer_mib
+    units = 0
+    for other in others:
+        size = capabilities.facts_of(gpu, other).framebuffer_mib
+        units += max(-(-size // own), 1) if size and own else 1
+    return units
+
+
+def _count_slices(
+    gpu: values.PhysicalGPU, others: Sequence[values.VGPUType]
+) -> int:
+    """How many slices of the GPU the instances of other vGPUs have.
+
+    An instance holds vGPUs of one size, and as many of them as fit.
+    """
+    slices = 0
+    by_size = collections.Counter(map(_mig_size, others))
+    for other in {_mig_size(other): other for other in others}.values():
+        shape = capabilities.mig_shape(gpu, other)
+        count = by_size[_mig_size(other)]
+        slices += -(-count // shape.vgpus) * shape.slices if shape else count
+    return slices
+
+
+def _mig_size(vgpu_type: values.VGPUType) -> tuple[int | None, int] | None:
+    """What vGPUs of one GPU instance have in common; their series may differ.
+
+    (As bigstack-oss/cubecos found on an RTX PRO 6000 Blackwell.)
+    """
+    name = capabilities.parse_type_name(vgpu_type.name or '')
+    return (name.slices, name.framebuffer_mib) if name else None

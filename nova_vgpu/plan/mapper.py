@@ -1,0 +1,225 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The mapper: from the declaration and the host to the plan.
+
+One pass finds every assignment and every problem. A problem of severity FATAL
+is the operator's mistake and keeps Nova from starting
+(:func:`require_valid`); an ERROR concerns one GPU, which then has no
+inventory, and leaves the others alone.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import address_matching
+from nova_vgpu.plan import assignment
+from nova_vgpu.plan import available_types
+from nova_vgpu.plan import nova_differences
+from nova_vgpu.plan import pci_devices
+from nova_vgpu.plan import readiness
+from nova_vgpu.plan import type_changes
+from nova_vgpu.plan import type_matching
+from nova_vgpu.plan import validation
+
+# What stands for the vendor of parents that are no PCI devices.
+_VIRTUAL = 'virtual'
+
+
+def make_plan(
+    declaration: values.Declaration,
+    host: values.Host,
+    found_before: Iterable[values.Problem] = (),
+    remembered: type_changes.Names = (),
+    seen: frozenset[str] = frozenset(),
+) -> values.Plan:
+    """The whole plan.
+
+    :param found_before: problems that reading the declaration brought up.
+    :param remembered: what ids of types meant on this host so far.
+    :param seen: addresses that were those of GPUs of this host before.
+    """
+    changes = type_changes.find_in_use(remembered, host, declaration)
+    problems = [*found_before, *validation.check_declaration(declaration)]
+    problems.extend(map(type_changes.make_problem, changes))
+    problems.extend(validation.check_section_names(declaration, host))
+    problems.extend(validation.check_faults(host))
+    claimed, address_problems = address_matching.find_claims(
+        declaration.types, host, seen
+    )
+    problems.extend(address_problems)
+    problems.extend(address_matching.find_conflicts(claimed))
+    names = type_matching.list_type_names(host)
+
+    makers = _makers_of_first(declaration, host, names)
+    nowhere = available_types.find_nowhere(declaration, host, names)
+
+    assignments: list[values.Assignment] = []
+    left_alone: list[values.LeftAlone] = []
+    for gpu in host.gpus:
+        of_gpu = [claim for claim in claimed if claim.gpu.name == gpu.name]
+        placed, twice = _place(gpu, of_gpu, declaration, makers)
+        problems.extend(twice)
+        if isinstance(placed, values.LeftAlone):
+            if not gpu.is_other_device:
+                left_alone.append(placed)
+        elif pci_devices.is_nothing_left(placed):
+            assignments.append(placed)
+        elif type_changes.is_concerned(placed.declared, changes):
+            # No type at all, rather than one that may not be meant: also a
+            # nova-compute that runs already must not give it to servers.
+            assignments.append(placed)
+        else:
+            settled, found = assignment.settle(placed, names)
+            assignments.append(settled)
+            problems.extend(_without_repetition(found, placed, nowhere))
+    problems.extend(
+        validation.check_types(declaration, host, assignments, nowhere)
+    )
+    problems.extend(
+        nova_differences.find_differences(declaration, assignments)
+    )
+    return values.Plan(
+        tuple(assignments),
+        tuple(left_alone),
+        _in_order(problems),
+        frozenset(fault.device for fault in host.faults),
+    )
+
+
+def require_valid(plan: values.Plan) -> None:
+    """Refuse a plan that the operator has to correct.
+
+    :raises InvalidLibvirtGPUConfig: with every such problem.
+    """
+    fatal = plan.problems_of(values.Severity.FATAL)
+    if fatal:
+        raise exception.InvalidLibvirtGPUConfig(fatal)
+
+
+def _without_repetition(
+    found: Iterable[values.Problem],
+    placed: values.Assignment,
+    nowhere: frozenset[str],
+) -> Iterator[values.Problem]:
+    """A type that nobody offers is one problem, not one per GPU."""
+    for problem in found:
+        if (
+            problem.code != 'type-not-offered'
+            or placed.reason is values.Reason.LISTED
+            or placed.declared.name not in nowhere
+            or not placed.gpu.types
+        ):
+            yield problem
+
+
+def _place(
+    gpu: values.PhysicalGPU,
+    of_gpu: list[address_matching.Claim],
+    declaration: values.Declaration,
+    makers: frozenset[str],
+) -> tuple[values.Assignment | values.LeftAlone, tuple[values.Problem, ...]]:
+    """What the GPU is to serve, and what Nova gives out of it besides."""
+    listed = pci_devices.find_listed(declaration.pci_devices, gpu)
+    placed = (
+        _assign_listed(gpu, of_gpu)
+        if of_gpu
+        else _assign_unlisted(gpu, declaration, makers, listed)
+    )
+    if isinstance(placed, values.LeftAlone):
+        return placed, ()
+    problems = tuple(pci_devices.find_problems(placed, listed))
+    return pci_devices.set_aside(placed, listed), problems
+
+
+def _assign_listed(
+    gpu: values.PhysicalGPU, of_gpu: list[address_matching.Claim]
+) -> values.Assignment | values.LeftAlone:
+    declared = of_gpu[0].declared
+    if any(claim.declared.name != declared.name for claim in of_gpu):
+        return values.LeftAlone(gpu, 'under two types')
+    listed = [claim.function for claim in of_gpu]
+    return values.Assignment(
+        gpu,
+        declared,
+        values.Reason.LISTED,
+        gpu.functions
+        if None in listed
+        else frozenset(name for name in listed if name),
+    )
+
+
+def _assign_unlisted(
+    gpu: values.PhysicalGPU,
+    declaration: values.Declaration,
+    makers: frozenset[str],
+    listed: pci_devices.Listed,
+) -> values.Assignment | values.LeftAlone:
+    if not declaration.types:
+        return values.LeftAlone(gpu, 'no type is enabled')
+    if declaration.unlisted is values.UnlistedGPUs.IGNORE:
+        return values.LeftAlone(gpu, 'not listed')
+    if not capabilities.makes_vgpus(gpu):
+        return values.LeftAlone(gpu, 'it makes no vGPUs')
+    if readiness.is_passed_through(gpu):
+        return values.LeftAlone(gpu, 'not listed, and passed through')
+    if pci_devices.is_whole(gpu, listed):
+        return values.LeftAlone(gpu, 'not listed, and in [pci]device_spec')
+    first = declaration.types[0]
+    if makers and _maker(gpu) not in makers:
+        return values.LeftAlone(gpu, 'not listed, and of another vendor')
+    return values.Assignment(
+        gpu, first, values.Reason.FIRST_TYPE, gpu.functions
+    )
+
+
+def _makers_of_first(
+    declaration: values.Declaration,
+    host: values.Host,
+    names: Mapping[str, str],
+) -> frozenset[str]:
+    """Whose type the first one is; empty if nothing tells.
+
+    By who offers it here, else by how it is written.
+    """
+    if not declaration.types:
+        return frozenset()
+    first = declaration.types[0].name
+    offered = frozenset(
+        _maker(gpu)
+        for gpu in host.gpus
+        if type_matching.find_matches(
+            first, type_matching.list_types(gpu, names)
+        )
+    )
+    made_by = capabilities.vendor_of_type(first)
+    if offered or made_by is None:
+        return offered
+    return frozenset({made_by.name})
+
+
+def _maker(gpu: values.PhysicalGPU) -> str:
+    made_by = capabilities.vendor_of(gpu)
+    return made_by.name if made_by else _VIRTUAL
+
+
+def _in_order(
+    problems: Iterable[values.Problem],
+) -> tuple[values.Problem, ...]:
+    """The worst first, each once, otherwise as they were found."""
+    ranks = list(values.Severity)
+    once = dict.fromkeys(problems)
+    return tuple(sorted(once, key=lambda p: ranks.index(p.severity)))

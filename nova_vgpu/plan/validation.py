@@ -1,0 +1,240 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Problems of the declaration and of the reading, GPU by GPU aside."""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+from nova_vgpu.knowledge import traits
+from nova_vgpu.knowledge import vendors
+from nova_vgpu.plan import list_syntax
+from nova_vgpu.plan import type_matching
+from nova_vgpu.plan import typos
+
+
+def check_declaration(
+    declaration: values.Declaration,
+) -> Iterator[values.Problem]:
+    """What is wrong with the configuration on any host."""
+    for declared in declaration.types:
+        for trait in declared.traits:
+            if not traits.is_valid(trait):
+                option = declared.option('traits')
+                yield values.Problem(
+                    values.Severity.FATAL,
+                    'bad-trait',
+                    option,
+                    f'{option}: {trait!r} is neither a standard trait nor a '
+                    'well-formed custom one.',
+                    'Custom traits look like '
+                    f'{traits.custom(trait.upper().removeprefix("CUSTOM_"))}.',
+                )
+            elif trait.startswith(traits.OWN_PREFIXES):
+                yield _reserved(declared.option('traits'), trait)
+    yield from _check_separators(declaration)
+    yield from _check_sections(declaration)
+
+
+def _reserved(option: str, trait: str) -> values.Problem:
+    return values.Problem(
+        values.Severity.WARNING,
+        'reserved-trait',
+        option,
+        f'{option}: {trait} is a trait that follows from the GPU and its '
+        'type, and is taken away where it does not.',
+        'Give your own traits a name of their own.',
+    )
+
+
+def _check_separators(
+    declaration: values.Declaration,
+) -> Iterator[values.Problem]:
+    option = declaration.types_option
+    for declared in declaration.types:
+        cure = list_syntax.find_cure(declared.name)
+        if cure is not None:
+            yield values.Problem(
+                values.Severity.FATAL,
+                'bad-separator',
+                option,
+                f'{option}: {declared.name!r} is not one type.',
+                cure,
+            )
+
+
+def _check_sections(
+    declaration: values.Declaration,
+) -> Iterator[values.Problem]:
+    enabled = {declared.name.casefold() for declared in declaration.types}
+    seen: dict[str, str] = {}
+    for section in declaration.sections:
+        of_type = section.partition('_')[2].casefold()
+        if of_type == '<type>':
+            continue  # as it stands in the sample configuration
+        if of_type not in enabled:
+            yield _not_enabled(section, declaration)
+        elif of_type in seen:
+            yield values.Problem(
+                values.Severity.WARNING,
+                'two-sections',
+                f'[{section}]',
+                f'[{seen[of_type]}] and [{section}] are about the same type; '
+                'where both set an option, the section named vgpu_ wins.',
+                'Keep one of them.',
+            )
+        seen.setdefault(of_type, section)
+
+
+def _not_enabled(
+    section: str, declaration: values.Declaration
+) -> values.Problem:
+    prefix, _, of_type = section.partition('_')
+    near = typos.find_nearest(of_type, [d.name for d in declaration.types])
+    if vendors.get_by_type_id(of_type):
+        near = None  # one id is as good as another, however alike they look
+    meant = f' Did you mean [{prefix}_{near}]?' if near else ''
+    return values.Problem(
+        values.Severity.WARNING,
+        'section-not-enabled',
+        f'[{section}]',
+        f'[{section}] is not used: {declaration.types_option} does not have '
+        f'{of_type!r}.',
+        f'Add the type there, or take the section out.{meant}',
+    )
+
+
+def check_section_names(
+    declaration: values.Declaration, host: values.Host
+) -> Iterator[values.Problem]:
+    """Sections that call an enabled type by another of its names.
+
+    They are not read, and their GPUs serve some other type.
+    """
+    types = [t for gpu in host.gpus for t in gpu.types]
+    enabled = {d.name.casefold() for d in declaration.types}
+    meant = {
+        vgpu_type.id: declared.name
+        for declared in declaration.types
+        for vgpu_type in type_matching.find_matches(declared.name, types)
+    }
+    for section in declaration.sections:
+        prefix, _, of_type = section.partition('_')
+        if of_type.casefold() in enabled:
+            continue
+        for vgpu_type in type_matching.find_matches(of_type, types):
+            if vgpu_type.id in meant:
+                right = f'[{prefix}_{meant[vgpu_type.id]}]'
+                yield values.Problem(
+                    values.Severity.ERROR,
+                    'section-misnamed',
+                    f'[{section}]',
+                    f'[{section}] is not read: {of_type!r} is enabled as '
+                    f'{meant[vgpu_type.id]!r} in {declaration.types_option}.',
+                    f'Call the section {right}.',
+                )
+                break
+
+
+def check_faults(host: values.Host) -> Iterator[values.Problem]:
+    """What could not be read on the host."""
+    for fault in host.faults:
+        yield values.Problem(
+            values.Severity.ERROR,
+            'unreadable',
+            fault.device,
+            f'{fault.device} cannot be read in full: {fault.source}: '
+            f'{fault.reason}.',
+            'See the kernel log about the device; some files need root.',
+        )
+
+
+def check_types(
+    declaration: values.Declaration,
+    host: values.Host,
+    assignments: Sequence[values.Assignment],
+    nowhere: frozenset[str],
+) -> Iterator[values.Problem]:
+    """Enabled types that come to nothing.
+
+    :param nowhere: the declared types that no GPU of the host offers.
+    """
+    in_use = {assigned.declared.name for assigned in assignments}
+    any_ready = any(gpu.types for gpu in host.gpus)
+    by_default = {
+        assigned.declared.name
+        for assigned in assignments
+        if assigned.reason is values.Reason.FIRST_TYPE
+    }
+    for declared in declaration.types:
+        if declared.name not in nowhere:
+            if declared.name not in in_use and not declared.device_addresses:
+                yield _unused(declared, declaration)
+        elif declared.name not in in_use or (
+            # Its listed GPUs are told one by one.
+            any_ready and declared.name in by_default
+        ):
+            yield _on_no_gpu(declared.name, declaration.types_option, host)
+
+
+def _unused(
+    declared: values.DeclaredType, declaration: values.Declaration
+) -> values.Problem:
+    option = declaration.types_option
+    who = (
+        'GPUs that are not listed are ignored.'
+        if declaration.unlisted is values.UnlistedGPUs.IGNORE
+        else 'only the first type takes GPUs that are not listed.'
+    )
+    return values.Problem(
+        values.Severity.WARNING,
+        'type-unused',
+        option,
+        f'{option}: no GPU serves {declared.name!r}.',
+        f'List GPUs in {declared.option("device_addresses")}: {who}',
+    )
+
+
+def _on_no_gpu(name: str, option: str, host: values.Host) -> values.Problem:
+    types = [t for gpu in host.gpus for t in gpu.types]
+    known = {capabilities.short_name(t) for t in types}
+    near = typos.find_nearest(name, sorted(known)) or next(
+        # "231" is how the bare number of an id is written elsewhere.
+        (t.id for t in types if t.id.endswith(f'-{name}')),
+        None,
+    )
+    meant = f'Did you mean {near}? ' if near else ''
+    return values.Problem(
+        values.Severity.ERROR,
+        'type-on-no-gpu',
+        option,
+        f'{option}: no GPU of this host offers {name!r}.',
+        f'{meant}{_say_what_there_is(name, host)}',
+    )
+
+
+def _say_what_there_is(name: str, host: values.Host) -> str:
+    """Where to look for types; or that there is nothing to look for."""
+    if not host.gpus:
+        return 'This host has no GPUs.'
+    made_by = capabilities.vendor_of_type(name)
+    here = map(capabilities.vendor_of, host.gpus)
+    if made_by is not None and made_by not in here:
+        return f'This host has no {made_by.name} GPUs.'
+    if any(gpu.types for gpu in host.gpus):
+        return '"nova-vgpu type list" shows what there is.'
+    return (
+        'No GPU of this host has vGPU types now; "nova-vgpu gpu list" says '
+        'why.'
+    )

@@ -1,0 +1,291 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""From one provider per physical GPU back to Nova's layout of providers.
+
+Nova's own driver has a provider for each virtual function that offers types
+and knows nothing of the GPU's. What servers hold of the latter moves to the
+providers of the functions that really hold their vGPUs: a guest tells its
+mdevs, the host tells where they are. Only if that is clear for every server is
+anything changed at all.
+
+A GPU with its types on the GPU itself has one provider of the same name with
+both drivers, so there is nothing to do. Nova's driver does not serve the
+vendor-specific VFIO framework; its providers go, unless they are used.
+"""
+
+import collections
+from collections.abc import Iterable
+from collections.abc import Iterator
+import dataclasses
+
+from nova_vgpu import values
+from nova_vgpu.publish import hand_back_problems as problems_of
+from nova_vgpu.publish import ownership
+from nova_vgpu.publish import providers
+from nova_vgpu.publish import trait_sync
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Place:
+    """One vGPU of a server: what is allocated for it, and where it is."""
+
+    gpu: values.PhysicalGPU
+    held: values.PlacementProvider
+    consumer: values.Consumer
+    resource_class: str
+    function: values.VirtualFunction
+
+
+def diff_hand_back(
+    plan: values.Plan,
+    guests: Iterable[values.Guest],
+    tree: values.PlacementTree,
+) -> values.Difference:
+    """What to change so that Nova's own driver can go on from there.
+
+    :param tree: with the consumers of :func:`list_names_of_interest`.
+    """
+    if tree.root is None:
+        return values.Difference(problems=(trait_sync.no_root(tree.node),))
+    by_uuid = {guest.uuid: guest for guest in guests}
+    places: list[_Place] = []
+    problems: list[values.Problem] = []
+    ending = list(_list_ending(plan, tree))
+    for gpu, held in ending:
+        for consumer in tree.consumers:
+            if consumer.held_of(held.uuid):
+                found = _find_places(gpu, held, consumer, by_uuid)
+                if isinstance(found, values.Problem):
+                    problems.append(found)
+                else:
+                    places.extend(found)
+    problems.extend(_check_room(places, tree))
+    if not problems:
+        return values.Difference(
+            (
+                *_make_providers(places, tree),
+                *_reshape(places, tree),
+                *(values.DeleteProvider(p.uuid, p.name) for _, p in ending),
+            ),
+            tuple(_list_left_behind(plan, tree)),
+        )
+    return values.Difference(
+        problems=(*problems, *_list_left_behind(plan, tree))
+    )
+
+
+def list_names_of_interest(plan: values.Plan, node: str) -> frozenset[str]:
+    """The providers whose consumers :func:`diff_hand_back` has to know."""
+    return frozenset(
+        providers.name_of(node, assigned.gpu.name)
+        for assigned in plan.assignments
+        if not _is_novas(assigned.gpu)
+    )
+
+
+def _is_novas(gpu: values.PhysicalGPU) -> bool:
+    """Whether Nova's driver has a provider of the GPU's own name.
+
+    Of a GPU that shows no types now, its virtual functions tell that it has
+    none on itself when it does.
+    """
+    if gpu.framework is None:
+        return gpu.sriov is None
+    return gpu.framework is values.Framework.MDEV
+
+
+def _list_ending(
+    plan: values.Plan, tree: values.PlacementTree
+) -> Iterator[tuple[values.PhysicalGPU, values.PlacementProvider]]:
+    """The GPUs that Nova's driver knows no provider of, and that provider."""
+    for assigned in plan.assignments:
+        held = tree.find(providers.name_of(tree.node, assigned.gpu.name))
+        if held is not None and not _is_novas(assigned.gpu):
+            yield assigned.gpu, held
+
+
+def _find_places(
+    gpu: values.PhysicalGPU,
+    held: values.PlacementProvider,
+    consumer: values.Consumer,
+    guests: dict[str, values.Guest],
+) -> list[_Place] | values.Problem:
+    """Where the vGPUs are that a consumer holds of a GPU."""
+    guest = guests.get(consumer.uuid)
+    if gpu.framework is values.Framework.VENDOR_VFIO:
+        return problems_of.not_for_nova(gpu, consumer, guest)
+    if guest is None:
+        return problems_of.no_guest(gpu, consumer)
+    there = [
+        vf for vf in gpu.vfs for vgpu in vf.vgpus if vgpu.uuid in guest.mdevs
+    ]
+    # One for each vGPU.
+    classes = [
+        given.resource_class
+        for given in consumer.held_of(held.uuid)
+        for _ in range(given.amount)
+    ]
+    if len(there) != len(classes):
+        return problems_of.differs(gpu, guest, len(classes), len(there))
+    return [
+        _Place(gpu, held, consumer, resource_class, vf)
+        for resource_class, vf in zip(classes, there, strict=True)
+    ]
+
+
+def _check_room(
+    places: Iterable[_Place], tree: values.PlacementTree
+) -> Iterator[values.Problem]:
+    for function, of_function in _by_function(places).items():
+        held = _provider_of(function, tree)
+        for after in _plan_inventories(of_function, held):
+            coming = [
+                place
+                for place in of_function
+                if place.resource_class == after.resource_class
+            ]
+            free = after.total - held.used_of(after.resource_class)
+            if len(coming) > free:
+                yield problems_of.function_taken(
+                    coming[0].gpu, held, coming[0].consumer
+                )
+
+
+def _make_providers(
+    places: Iterable[_Place], tree: values.PlacementTree
+) -> Iterator[values.Change]:
+    """The providers of the functions, with the traits of the GPU's."""
+    for function, of_function in _by_function(places).items():
+        held = _provider_of(function, tree)
+        if tree.find(held.name) is None:
+            yield values.CreateProvider(held.uuid, held.name, held.parent)
+        first = of_function[0]
+        yield from trait_sync.change_traits(first.gpu, held, first.held.traits)
+
+
+def _reshape(
+    places: list[_Place], tree: values.PlacementTree
+) -> Iterator[values.Reshape]:
+    """All allocations at once; the GPUs' inventories end with them."""
+    if not places:
+        return
+    inventories = [
+        values.SetInventories(
+            held.uuid,
+            held.name,
+            held.inventories,
+            _plan_inventories(of_function, held),
+        )
+        for function, of_function in _by_function(places).items()
+        for held in (_provider_of(function, tree),)
+    ]
+    sources = {place.held.uuid: place.held for place in places}
+    inventories += [
+        values.SetInventories(held.uuid, held.name, held.inventories, ())
+        for held in sources.values()
+    ]
+    yield values.Reshape(
+        tree.node,
+        tuple(inventories),
+        tuple(_list_moved(places, tree)),
+        tuple(
+            values.Move(
+                place.consumer.uuid,
+                place.resource_class,
+                providers.name_of(tree.node, place.function.name),
+            )
+            for place in places
+        ),
+    )
+
+
+def _list_moved(
+    places: Iterable[_Place], tree: values.PlacementTree
+) -> Iterator[values.Consumer]:
+    """The consumers with their allocations as they are to be."""
+    by_consumer: dict[str, list[_Place]] = collections.defaultdict(list)
+    for place in places:
+        by_consumer[place.consumer.uuid].append(place)
+    for of_consumer in by_consumer.values():
+        consumer = of_consumer[0].consumer
+        left = {place.held.uuid for place in of_consumer}
+        amounts = collections.Counter(
+            (_provider_of(place.function, tree).uuid, place.resource_class)
+            for place in of_consumer
+        )
+        yield dataclasses.replace(
+            consumer,
+            allocations=(
+                *(a for a in consumer.allocations if a.provider not in left),
+                *(
+                    values.Allocation(provider, resource_class, amount)
+                    for (provider, resource_class), amount in amounts.items()
+                ),
+            ),
+        )
+
+
+def _by_function(
+    places: Iterable[_Place],
+) -> dict[values.VirtualFunction, list[_Place]]:
+    found: dict[values.VirtualFunction, list[_Place]] = {}
+    for place in places:
+        found.setdefault(place.function, []).append(place)
+    return found
+
+
+def _provider_of(
+    function: values.VirtualFunction, tree: values.PlacementTree
+) -> values.PlacementProvider:
+    """The function's provider as it is, or as it will be made."""
+    name = providers.name_of(tree.node, function.name)
+    root = tree.providers[0].uuid
+    return tree.find(name) or values.PlacementProvider(
+        providers.uuid_for_nova(root, name), name, 0, root
+    )
+
+
+def _plan_inventories(
+    of_function: Iterable[_Place], held: values.PlacementProvider
+) -> tuple[values.Inventory, ...]:
+    """What the function has to give: as many as there are vGPUs on it."""
+    after = {i.resource_class: i for i in held.inventories}
+    for place in of_function:
+        before = held.inventory_of(place.resource_class)
+        total = max(before.total if before else 0, len(place.function.vgpus))
+        after[place.resource_class] = values.Inventory(
+            place.resource_class, total, max_unit=total
+        )
+    return tuple(after[name] for name in sorted(after))
+
+
+def _list_left_behind(
+    plan: values.Plan, tree: values.PlacementTree
+) -> Iterator[values.Problem]:
+    """Providers of GPUs that the plan does not have, while they are used."""
+    known: set[str] = set()
+    for assigned in plan.assignments:
+        known |= providers.list_names(assigned.gpu, tree.node)
+    for left in plan.left_alone:
+        known |= {
+            providers.name_of(tree.node, function)
+            for function in providers.list_functions(left.gpu)
+        }
+    classes = {a.declared.resource_class for a in plan.assignments}
+    for held in tree.providers[1:]:
+        if (
+            held.in_use
+            and held.name not in known
+            and ownership.is_of_gpu(held, tree.node, classes)
+        ):
+            yield problems_of.left_behind(held)

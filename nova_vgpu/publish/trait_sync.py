@@ -1,0 +1,152 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The plan against what Placement holds, for the traits alone.
+
+This is for hosts whose providers are Nova's: one per GPU, or one per virtual
+function. Nova's are found by their names and get the traits of the type that
+their GPU serves. Nothing else about them is touched.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import traits
+from nova_vgpu.publish import ownership
+from nova_vgpu.publish import providers
+
+
+def diff_traits(
+    plan: values.Plan, tree: values.PlacementTree
+) -> values.Difference:
+    """What to change so that Nova's providers carry the plan's traits.
+
+    A GPU that is to serve a type and cannot (yet) keeps what it has: nothing
+    is known about it that would be a reason to change anything.
+    """
+    if tree.root is None:
+        return values.Difference(problems=(no_root(tree.node),))
+    changes: list[values.Change] = []
+    problems: list[values.Problem] = []
+    for gpu, wanted in _list_wanted(plan, tree.node):
+        known, unknown = split_known(wanted, tree)
+        problems.extend(unknown)
+        names = providers.list_names(gpu, tree.node)
+        found = [held for held in tree.providers if held.name in names]
+        if wanted and not found:
+            problems.append(_without_provider(gpu, tree.node))
+        for held in found:
+            changes.extend(change_traits(gpu, held, known))
+    return values.Difference(
+        (*create_traits(changes, tree), *changes),
+        tuple(dict.fromkeys(problems)),
+    )
+
+
+def list_names_of_interest(plan: values.Plan, node: str) -> frozenset[str]:
+    """The providers whose traits :func:`diff_traits` would look at."""
+    return frozenset(
+        name
+        for gpu, _ in _list_wanted(plan, node)
+        for name in providers.list_names(gpu, node)
+    )
+
+
+def _list_wanted(
+    plan: values.Plan, node: str
+) -> Iterator[tuple[values.PhysicalGPU, frozenset[str]]]:
+    """The GPUs that something is known about, with their traits."""
+    for assigned in plan.assignments:
+        provider = providers.make_provider(assigned, node)
+        if provider is not None:
+            yield assigned.gpu, frozenset(provider.traits)
+    for left in plan.left_alone:
+        yield left.gpu, frozenset()
+
+
+def change_traits(
+    gpu: values.PhysicalGPU,
+    held: values.PlacementProvider,
+    wanted: frozenset[str],
+) -> Iterator[values.SetTraits]:
+    """What to add and what of ours to take away, if anything."""
+    stale = ownership.find_stale(gpu, held.traits, wanted)
+    after = held.traits - stale | wanted
+    if after != held.traits:
+        yield values.SetTraits(held.uuid, held.name, held.traits, after)
+
+
+def create_traits(
+    changes: Iterable[values.Change], tree: values.PlacementTree
+) -> tuple[values.CreateTrait, ...]:
+    """The custom traits that have to be there before the changes."""
+    needed = {
+        trait
+        for change in changes
+        if isinstance(change, values.SetTraits)
+        for trait in change.added
+    }
+    return tuple(
+        values.CreateTrait(trait)
+        for trait in sorted(needed - tree.known_traits)
+    )
+
+
+def split_known(
+    wanted: frozenset[str], tree: values.PlacementTree
+) -> tuple[frozenset[str], tuple[values.Problem, ...]]:
+    """What Placement can take, and what it cannot.
+
+    A standard trait cannot be created; a Placement with an older os-traits
+    would refuse all traits of the provider because of it.
+    """
+    unknown = frozenset(
+        trait
+        for trait in wanted - tree.known_traits
+        if not traits.is_custom(trait)
+    )
+    return wanted - unknown, tuple(
+        values.Problem(
+            values.Severity.WARNING,
+            'trait-unknown',
+            trait,
+            f'Placement does not know the standard trait {trait}, so no '
+            'provider gets it.',
+            "Upgrade Placement's os-traits, and run placement-manage db sync "
+            'there.',
+        )
+        for trait in sorted(unknown)
+    )
+
+
+def no_root(node: str) -> values.Problem:
+    return values.Problem(
+        values.Severity.FATAL,
+        'no-root-provider',
+        node,
+        f'Placement has no provider {node}.',
+        'nova-compute makes it when it first starts. If Nova calls the node '
+        'something else, say so with --node.',
+    )
+
+
+def _without_provider(gpu: values.PhysicalGPU, node: str) -> values.Problem:
+    return values.Problem(
+        values.Severity.WARNING,
+        'gpu-without-provider',
+        str(gpu),
+        f'Placement has no provider for GPU {gpu}: neither '
+        f'{providers.name_of(node, gpu.name)} nor one of its virtual '
+        'functions.',
+        'See that nova-compute runs with this configuration, and sync again.',
+    )

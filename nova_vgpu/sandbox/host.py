@@ -1,0 +1,153 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The description of a simulated host, and the rules that it keeps."""
+
+from collections.abc import Iterator
+import dataclasses
+import uuid
+
+from nova_vgpu import values
+from nova_vgpu.sandbox import boards
+
+_NAMESPACE = uuid.UUID('5d1f8f5e-6d5c-4f0e-9f5a-3c1c5a6f0b11')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Created:
+    """A vGPU on a simulated GPU; ``vf`` counts its VFs from 0.
+
+    An mdev without a UUID has one that follows from its place.
+    """
+
+    type_id: str
+    vf: int | None = None
+    uuid: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GPU:
+    """A board in a slot.
+
+    ``vendor_vfio`` picks the framework without mdevs; ``driver`` None is a
+    board without one; ``types_ready`` False one whose driver has not brought
+    up its types yet. ``raw_numvfs`` False is a driver that leaves VFs to its
+    own tool; ``mixed`` is the mode for vGPUs of several sizes; with
+    ``instances``, the GPU has instances for types that are backed by MIG.
+    """
+
+    address: values.PciAddress
+    board: boards.Board
+    vfs: int = 0
+    vendor_vfio: bool = False
+    driver: str | None = 'default'
+    types_ready: bool = True
+    created: tuple[Created, ...] = ()
+    raw_numvfs: bool = True
+    mixed: bool = False
+    instances: bool = False
+
+    @property
+    def bound_driver(self) -> str | None:
+        return self.board.driver if self.driver == 'default' else self.driver
+
+    @property
+    def vf_addresses(self) -> tuple[values.PciAddress, ...]:
+        board = self.board
+        every = values.Sriov(
+            board.total_vfs, board.vf_offset, board.vf_stride
+        ).addresses(self.address)
+        return every[: self.vfs]
+
+    @property
+    def types_on_pf(self) -> bool:
+        return bool(self.types_ready and not self.board.total_vfs)
+
+    @property
+    def types_on_vfs(self) -> bool:
+        return bool(self.types_ready and self.board.total_vfs)
+
+    def available(self, wanted: boards.BoardType, vf: int | None) -> int:
+        """How many more of a type fit, on the GPU or on one of its VFs."""
+        left = self.left(wanted)
+        if vf is None:
+            return left
+        return 0 if self.on(vf) else min(left, 1)
+
+    def left(self, wanted: boards.BoardType) -> int:
+        """How many more of a type fit on the GPU, as its memory goes."""
+        sizes = {t.id: t.framebuffer_mib for t in self.board.types}
+        in_use = [sizes[created.type_id] for created in self.created]
+        if not self.mixed:
+            if any(size != wanted.framebuffer_mib for size in in_use):
+                return 0  # one size per GPU
+            return max(wanted.maximum - len(in_use), 0)
+        # No board says what it has; its biggest type takes all of it.
+        free = max(sizes.values()) - sum(in_use)
+        alike = in_use.count(wanted.framebuffer_mib)
+        fitting = free // max(wanted.framebuffer_mib, 1)
+        return max(min(fitting, wanted.maximum - alike), 0)
+
+    def on(self, vf: int | None) -> tuple[Created, ...]:
+        return tuple(created for created in self.created if created.vf == vf)
+
+    def pinned(self) -> tuple[Created, ...]:
+        """Its vGPUs, with UUIDs that do not follow from their places."""
+        if self.vendor_vfio:
+            return self.created
+        return tuple(
+            dataclasses.replace(created, uuid=self._uuid(order, created))
+            for order, created in enumerate(self.created)
+        )
+
+    def mdevs(self, vf: int | None) -> Iterator[tuple[str, str]]:
+        """UUID and type id of the mdevs on the GPU or on one of its VFs."""
+        for order, created in enumerate(self.created):
+            if created.vf == vf and not self.vendor_vfio:
+                yield self._uuid(order, created), created.type_id
+
+    def _uuid(self, order: int, created: Created) -> str:
+        key = f'{self.address}/{order}'
+        return created.uuid or str(uuid.uuid5(_NAMESPACE, key))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SimulatedHost:
+    """GPUs and other cards; with the kernel's sample parent if asked for."""
+
+    gpus: tuple[GPU, ...] = ()
+    mtty: bool = False
+
+
+def demo_host() -> SimulatedHost:
+    """One GPU of every kind that an operator meets."""
+    parse = values.PciAddress.parse
+    return SimulatedHost(
+        (
+            GPU(parse('0000:41:00.0'), boards.A40, vfs=32),
+            GPU(parse('0000:84:00.0'), boards.T4),
+            GPU(
+                parse('0000:85:00.0'),
+                boards.T4,
+                created=(Created('nvidia-231'), Created('nvidia-231')),
+            ),
+            GPU(parse('0000:c1:00.0'), boards.A40),
+            GPU(parse('0000:e1:00.0'), boards.NETWORK_CARD),
+            GPU(
+                parse('0001:c8:00.0'),
+                boards.L40S,
+                vfs=32,
+                vendor_vfio=True,
+                created=(Created('nvidia-1155', vf=0),),
+            ),
+        )
+    )

@@ -1,0 +1,232 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A kernel that is not there: GPUs whose sysfs can be read and written.
+
+``Kernel.files`` shows the state of the GPUs as sysfs, and a write to a file
+there has the effect, or the error, that it has on a real host. Nothing waits:
+time passes when somebody sleeps on ``Kernel.clock``, and what takes its time
+is there after that.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
+import copy
+import dataclasses
+import errno
+import typing
+
+from nova_vgpu import values
+from nova_vgpu.sandbox import hardware
+from nova_vgpu.sandbox import host
+from nova_vgpu.sandbox import memory_tree
+from nova_vgpu.sandbox import rendering
+from nova_vgpu.sandbox import stores
+
+BlocksForever = stores.BlocksForever
+Delays = hardware.Delays
+
+#: What makes up the state, besides the GPUs and the time.
+_KEPT = (
+    'overrides',
+    'coming',
+    'drivers',
+    'faults',
+    'history',
+    'read_only',
+    'delays',
+    'boots',
+    'parents',
+)
+
+
+@dataclasses.dataclass
+class Fault:
+    """An error for the next writes to a file."""
+
+    fragment: str
+    number: int
+    times: int
+
+
+def _ignore(_description: str, _done: bool) -> None:
+    pass
+
+
+class Kernel(hardware.Hardware):
+    """The kernel of one host, from any number of threads."""
+
+    def __init__(self, *gpus: host.GPU, mtty: bool = False) -> None:
+        super().__init__(*gpus, mtty=mtty)
+        self.files = memory_tree.MemoryFiles(self)
+        self.read_only = False
+        #: Called before and after everything that changes something.
+        self.observe: Callable[[str, bool], None] = _ignore
+        self.faults: list[Fault] = []
+        self.boots = 0
+        #: The driver of each GPU when it was plugged in.
+        self.drivers = {gpu.address: gpu.driver for gpu in gpus}
+
+    # -- what happens to it -------------------------------------------------
+
+    @contextlib.contextmanager
+    def effect(self, description: str) -> Iterator[None]:
+        """Something that changes the host, for whoever observes that."""
+        with self.lock:
+            self.observe(description, False)
+            yield
+            self.settle()
+            self.observe(description, True)
+
+    def store(
+        self,
+        text: str,
+        path: memory_tree.Path,
+        find: Callable[[], memory_tree.Attribute],
+    ) -> None:
+        """Write to a file.
+
+        :raises OSError: as the kernel would, or as it was told to.
+        """
+        where = '/'.join(path)
+        with self.lock:
+            what = find().store
+            if self.read_only:
+                raise memory_tree.make_error(errno.EROFS, where)
+            self._fail_if_told(where)
+            stores.store(self, what, text)
+
+    def fail(self, fragment: str, number: int, times: int = 1) -> None:
+        """Let the next writes to files with this in their path fail."""
+        with self.lock:
+            self.faults.append(Fault(fragment, number, times))
+
+    def _fail_if_told(self, where: str) -> None:
+        for fault in self.faults:
+            if fault.times and fault.fragment in where:
+                fault.times -= 1
+                raise memory_tree.make_error(fault.number, where)
+
+    def set_override(
+        self, address: values.PciAddress, driver: str | None
+    ) -> None:
+        """Let only this driver have a GPU, or whichever fits."""
+        with self.effect(f'driver_override {driver} of {address}'):
+            self.overrides.pop(address, None)
+            if driver is not None:
+                self.overrides[address] = driver
+            self.render()
+
+    def bind(self, address: values.PciAddress, driver: str) -> None:
+        """Give a GPU to a driver; its own one brings up types in a while."""
+        gpu = self.get(address)
+        own = driver == gpu.board.driver
+        self.update(address, driver='default' if own else driver)
+        if own:
+            self.expect_types(address)
+
+    def lose_types(self, address: values.PciAddress) -> None:
+        """What a GPU without its own driver has: no types, no vGPUs."""
+        self.coming = [
+            coming
+            for coming in self.coming
+            if coming.address != address or coming.vfs is not None
+        ]
+        self.update(address, types_ready=False, created=(), mixed=False)
+
+    # -- what befalls a host ------------------------------------------------
+
+    def reboot(self, upgrade: bool = False) -> None:
+        """Start anew, perhaps with another release of the driver."""
+        with self.lock:
+            self.overrides.clear()
+            self.coming.clear()
+            self.boots += 1
+            self.gpus[:] = [
+                dataclasses.replace(
+                    gpu,
+                    vfs=0,
+                    created=(),
+                    mixed=False,
+                    types_ready=True,
+                    driver=self._first_driver(gpu),
+                )
+                for gpu in self.gpus
+            ]
+            if upgrade:
+                self.upgrade_driver()
+            self.parents = frozenset()
+            self.begin_history()
+
+    def _first_driver(self, gpu: host.GPU) -> str | None:
+        driver = self.drivers.get(gpu.address, gpu.driver)
+        return 'default' if driver == rendering.STUB else driver
+
+    def upgrade_driver(self) -> None:
+        """Another release of the driver, which numbers types anew.
+
+        :raises ValueError: if there are vGPUs: a driver in use stays.
+        """
+        with self.lock:
+            if any(gpu.created for gpu in self.gpus):
+                raise ValueError('there are vGPUs')
+            boards = {
+                gpu.board: stores.renumber(gpu.board) for gpu in self.gpus
+            }
+            self.gpus[:] = [
+                dataclasses.replace(gpu, board=boards[gpu.board])
+                for gpu in self.gpus
+            ]
+            self.settle()
+
+    def unplug(self, address: values.PciAddress) -> None:
+        """Take a GPU out of the host, whatever is on it."""
+        with self.lock:
+            gone = self.get(address)
+            self.expect_nothing(address)
+            self.overrides.pop(address, None)
+            self.drivers.pop(address, None)
+            self.gpus.remove(gone)
+            self.settle()
+
+    def plug(self, gpu: host.GPU) -> None:
+        """Put a GPU into the host.
+
+        :raises ValueError: if another one is in that slot.
+        """
+        with self.lock:
+            if any(other.address == gpu.address for other in self.gpus):
+                raise ValueError(f'{gpu.address} is taken')
+            self.gpus.append(gpu)
+            self.drivers[gpu.address] = gpu.driver
+            self.settle()
+
+    # -- all of it ----------------------------------------------------------
+
+    def snapshot(self) -> dict[str, typing.Any]:
+        """All of the state, to be put back or sent elsewhere."""
+        with self.lock:
+            state = {name: getattr(self, name) for name in _KEPT}
+            state |= {'gpus': self.gpus, 'now': self.clock.now()}
+            return copy.deepcopy(state)
+
+    def load(self, snapshot: dict[str, typing.Any]) -> None:
+        """Put a state back."""
+        with self.lock:
+            state = copy.deepcopy(snapshot)
+            self.gpus[:] = state.pop('gpus')
+            self.clock.set(state.pop('now'))
+            for name, value in state.items():
+                setattr(self, name, value)
+            self._rendered.clear()
+            self.render()

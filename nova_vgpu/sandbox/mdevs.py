@@ -1,0 +1,369 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Mediated devices as libvirt manages them, on a simulated kernel.
+
+A node device can be active, which is a device in sysfs, persistent, which is a
+definition of mdevctl, or both. Errors are made by whoever is in libvirt's
+place: Nova's tests have a libvirt of their own.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+import contextlib
+import dataclasses
+import errno
+import typing
+from xml.etree import ElementTree
+
+from nova_vgpu.sandbox import host
+from nova_vgpu.sandbox import kernel
+
+_PCI = ('bus', 'pci', 'devices')
+_MDEVS = ('bus', 'mdev', 'devices')
+
+
+@dataclasses.dataclass(frozen=True)
+class Errors:
+    """How libvirt says what is wrong: by a message and a code."""
+
+    make: Callable[[str, int], Exception]
+    kind: type[Exception]
+    internal_error: int
+    no_node_device: int
+    operation_invalid: int
+    xml_error: int
+
+
+class Mdev:
+    """A node device that can be active, persistent, or both."""
+
+    def __init__(
+        self, mdevs: 'Mdevs', parent: str, type_id: str, uuid: str
+    ) -> None:
+        self._mdevs = mdevs
+        self._parent = parent
+        self.type_id, self.uuid = type_id, uuid
+        self.active = self.persistent = self.starts_itself = False
+        #: When libvirt itself last started or stopped it.
+        self.changed = 0.0
+
+    def name(self) -> str:
+        """With its parent, as libvirt has it since 7.7."""
+        suffix = self._parent.removeprefix('pci_')
+        return f'mdev_{self.uuid.replace("-", "_")}_{suffix}'
+
+    def parent(self) -> str:
+        return self._parent
+
+    def listCaps(self) -> list[str]:
+        return ['mdev']
+
+    def XMLDesc(self, flags: int = 0) -> str:
+        return (
+            f'<device><name>{self.name()}</name>'
+            f'<parent>{self._parent}</parent>'
+            "<capability type='mdev'>"
+            f"<type id='{self.type_id}'/><uuid>{self.uuid}</uuid>"
+            f'<parent_addr>{_address_of(self._parent)}</parent_addr>'
+            "<iommuGroup number='12'/></capability></device>"
+        )
+
+    def isActive(self) -> int:
+        return int(self.active)
+
+    def isPersistent(self) -> int:
+        return int(self.persistent)
+
+    def autostart(self) -> int:
+        return int(self.starts_itself)
+
+    def setAutostart(self, autostart: int) -> int:
+        with self._mdevs.lock:
+            if not self.persistent:
+                raise self._mdevs.refuse(
+                    f'cannot set autostart for transient device {self.name()}'
+                )
+            with self._mdevs.effect(f'autostart {autostart} of {self.uuid}'):
+                self.starts_itself = bool(autostart)
+        return 0
+
+    def create(self, flags: int = 0) -> int:
+        """Start it."""
+        with self._mdevs.lock:
+            if self.active:
+                raise self._mdevs.refuse(
+                    f"Device '{self.name()}' is already active"
+                )
+            self._mdevs.start(self)
+        return 0
+
+    def destroy(self) -> int:
+        """Refuses for one that is in use, where the kernel would wait."""
+        with self._mdevs.lock:
+            if not self.active:
+                raise self._mdevs.refuse(
+                    f"Device '{self.name()}' is not active"
+                )
+            if self._mdevs.is_used(self.uuid):
+                raise self._mdevs.fail(
+                    f"Unable to destroy '{self.name()}': device in use"
+                )
+            self._mdevs.stop(self)
+        return 0
+
+    def undefine(self, flags: int = 0) -> int:
+        """An active one stays, but is transient from now on."""
+        with self._mdevs.lock:
+            if not self.persistent:
+                raise self._mdevs.refuse(
+                    f"Device '{self.name()}' is not persistent"
+                )
+            with self._mdevs.effect(f'no definition of {self.uuid}'):
+                self.persistent = self.starts_itself = False
+                self._mdevs.forget(self)
+        return 0
+
+
+class Mdevs:
+    """The mdevs of one host, as its libvirt knows them."""
+
+    def __init__(
+        self,
+        its_kernel: kernel.Kernel,
+        is_used: Callable[[str], bool],
+        is_shown: Callable[[str], bool],
+        errors: Errors,
+    ) -> None:
+        self._kernel = its_kernel
+        self._errors = errors
+        self.lock = its_kernel.lock
+        self.effect = its_kernel.effect
+        #: Whether a running guest has an mdev of this UUID.
+        self.is_used = is_used
+        #: Whether libvirt shows a device of this name.
+        self._is_shown = is_shown
+        self.devices: dict[str, Mdev] = {}
+        #: When those that are no more were stopped.
+        self._stopped: dict[str, float] = {}
+        for parent, type_id, uuid in list_mdevs(its_kernel.get_gpus()):
+            mdev = self._adopt(parent, type_id, uuid)
+            mdev.persistent = mdev.starts_itself = True
+
+    def _adopt(self, parent: str, type_id: str, uuid: str) -> Mdev:
+        """One that somebody else put on a GPU."""
+        mdev = Mdev(self, parent, type_id, uuid)
+        mdev.active = True
+        self.devices[mdev.name()] = mdev
+        return mdev
+
+    def refuse(self, message: str) -> Exception:
+        """The error for what cannot be done to a device as it is."""
+        return self._errors.make(message, self._errors.operation_invalid)
+
+    def fail(self, message: str) -> Exception:
+        """The error for what did not work."""
+        return self._errors.make(
+            f'internal error: {message}', self._errors.internal_error
+        )
+
+    # -- what libvirt tells -------------------------------------------------
+
+    def get_all_devices(self) -> list[str]:
+        """Inactive ones as well: the old call does not tell them apart."""
+        with self.lock:
+            return list(self.devices)
+
+    def get_device_by_name(self, name: str) -> Mdev:
+        with self.lock:
+            if name in self.devices:
+                return self.devices[name]
+        raise self._missing(f"no node device with matching name '{name}'")
+
+    def is_active(self, uuid: str) -> bool:
+        with self.lock:
+            return any(
+                mdev.active and mdev.uuid == uuid
+                for mdev in self.devices.values()
+            )
+
+    def _missing(self, message: str) -> Exception:
+        return self._errors.make(message, self._errors.no_node_device)
+
+    # -- what libvirt does --------------------------------------------------
+
+    def create(self, xml: str) -> Mdev:
+        """Create a transient one and start it."""
+        with self.lock:
+            mdev = self._parse(xml)
+            if any(d.uuid == mdev.uuid for d in self.devices.values()):
+                raise self.fail(
+                    f'Unable to start mediated device: {mdev.uuid}: '
+                    'File exists'
+                )
+            self.start(mdev)
+            self.devices[mdev.name()] = mdev
+            return mdev
+
+    def define(self, xml: str) -> Mdev:
+        """Make one persistent, or define one that is not started."""
+        with self.lock:
+            described = self._parse(xml)
+            mdev = self.devices.get(described.name(), described)
+            if mdev.persistent:
+                raise self.fail(
+                    f'Unable to define mediated device: {mdev.uuid} is '
+                    'already defined'
+                )
+            with self.effect(f'definition of {mdev.uuid}'):
+                self.devices[mdev.name()] = mdev
+                mdev.persistent = True
+            return mdev
+
+    def start(self, mdev: Mdev) -> None:
+        """Start one that is not active, as mdevctl does."""
+        types = (*_PCI, _address_of(mdev.parent()), 'mdev_supported_types')
+        try:
+            self._kernel.files.write(mdev.uuid, *types, mdev.type_id, 'create')
+        except OSError as reason:
+            raise self.fail(
+                f'Unable to start mediated device: {reason}'
+            ) from reason
+        mdev.active = True
+        mdev.changed = self._kernel.clock.now()
+
+    def stop(self, mdev: Mdev) -> None:
+        """Stop one that nobody uses; with its GPU, it is gone already."""
+        try:
+            self._kernel.files.write('1', *_MDEVS, mdev.uuid, 'remove')
+        except OSError as reason:
+            if reason.errno != errno.ENOENT:
+                raise self.fail(
+                    f'Unable to stop mediated device: {reason}'
+                ) from reason
+        mdev.active = False
+        mdev.changed = self._kernel.clock.now()
+        self.forget(mdev)
+
+    def forget(self, mdev: Mdev) -> None:
+        """Unless something keeps it."""
+        if not mdev.active and not mdev.persistent:
+            self._stopped[mdev.uuid] = mdev.changed
+            self.devices.pop(mdev.name(), None)
+
+    def start_those_on(self, parents: Iterable[str] | None = None) -> None:
+        """Start those that are told to, on these functions or on any.
+
+        What does not start stays as it is, and nobody hears of it.
+        """
+        with self.lock:
+            for mdev in list(self.devices.values()):
+                wanted = parents is None or mdev.parent() in parents
+                # The kernel knows: with its parent, it may have gone without
+                # libvirt having noticed.
+                there = self._kernel.find_mdev(mdev.uuid) is not None
+                if wanted and mdev.starts_itself and not there:
+                    with contextlib.suppress(self._errors.kind):
+                        self.start(mdev)
+
+    # -- what comes without it ----------------------------------------------
+
+    def restart(self, autostart: bool) -> None:
+        """What is left after a reboot of GPUs that were reset."""
+        with self.lock:
+            for mdev in list(self.devices.values()):
+                mdev.active = False
+                self.forget(mdev)
+            self._stopped.clear()
+            if autostart:
+                self.start_those_on()
+
+    def see(self, gpus: Iterable[host.GPU], when: float) -> None:
+        """Take notice of how the host was at a time.
+
+        It says nothing about what libvirt did itself after that.
+        """
+        with self.lock:
+            # A UUID may be defined on one parent and started on another.
+            found = {(mdev[0], mdev[2]): mdev for mdev in list_mdevs(gpus)}
+            for mdev in list(self.devices.values()):
+                key = mdev.parent(), mdev.uuid
+                there = key in found
+                found.pop(key, None)
+                if mdev.changed <= when:
+                    mdev.active = there
+                    self.forget(mdev)
+            for (_, uuid), described in found.items():
+                if self._stopped.get(uuid, when) <= when:
+                    self._adopt(*described)
+
+    def _parse(self, xml: str) -> Mdev:
+        try:
+            # Whoever manages mdevs wrote it, in a test.
+            device = ElementTree.fromstring(xml)  # noqa: S314
+        except ElementTree.ParseError as error:
+            raise self._errors.make(
+                f'XML error: {error}', self._errors.xml_error
+            ) from error
+        parent = str(device.findtext('parent'))
+        capability = device.find("capability[@type='mdev']")
+        of_type = capability.find('type') if capability is not None else None
+        if not self._is_shown(parent):
+            raise self._missing(f'could not find parent device for {parent}')
+        if capability is None or of_type is None:
+            raise self._errors.make('no mdev in XML', self._errors.xml_error)
+        uuid = str(capability.findtext('uuid'))
+        return Mdev(self, parent, str(of_type.get('id')), uuid)
+
+    # -- all of it ----------------------------------------------------------
+
+    def snapshot(self) -> dict[str, typing.Any]:
+        with self.lock:
+            devices = [
+                (
+                    (mdev.parent(), mdev.type_id, mdev.uuid),
+                    (mdev.active, mdev.persistent, mdev.starts_itself),
+                    mdev.changed,
+                )
+                for mdev in self.devices.values()
+            ]
+            return {'devices': devices, 'stopped': dict(self._stopped)}
+
+    def load(self, snapshot: dict[str, typing.Any]) -> None:
+        with self.lock:
+            self.devices.clear()
+            self._stopped = dict(snapshot['stopped'])
+            for described, states, changed in snapshot['devices']:
+                mdev = self._adopt(*described)
+                mdev.active, mdev.persistent, mdev.starts_itself = states
+                mdev.changed = changed
+
+
+def list_mdevs(
+    gpus: Iterable[host.GPU],
+) -> Iterable[tuple[str, str, str]]:
+    """Parent, type and UUID of the mdevs on GPUs."""
+    for gpu in gpus:
+        functions = gpu.vf_addresses
+        for created in gpu.pinned():
+            if created.uuid is not None:
+                vf = created.vf
+                address = gpu.address if vf is None else functions[vf]
+                yield address.node_device_name, created.type_id, created.uuid
+
+
+def _address_of(name: str) -> str:
+    """The address in the name of a PCI device."""
+    domain, _, rest = name.removeprefix('pci_').partition('_')
+    bus, _, rest = rest.partition('_')
+    slot, _, function = rest.partition('_')
+    return f'{domain}:{bus}:{slot}.{function}'

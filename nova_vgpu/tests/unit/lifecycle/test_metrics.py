@@ -1,0 +1,176 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A host in numbers."""
+
+import typing
+
+import testtools
+
+from nova_vgpu import values
+from nova_vgpu.lifecycle import metrics
+from nova_vgpu.plan import mapper
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.tests import hosts
+
+T4 = '0000:84:00.0'
+A40 = '0000:41:00.0'
+NAMES = {metric.name: metric for metric in metrics.METRICS}
+
+Numbers = dict[tuple[str, ...], float]
+
+
+class MetricsTestCase(testtools.TestCase):
+    def count(
+        self,
+        *cards: simulation.GPU,
+        guests: tuple[values.Guest, ...] = (),
+        **of_survey: typing.Any,
+    ) -> Numbers:
+        host = hosts.make_host(*cards)
+        declaration = values.Declaration(
+            (
+                values.DeclaredType('T4-2Q', 'vgpu_T4-2Q', (T4,)),
+                values.DeclaredType(
+                    'A40-8Q', 'vgpu_A40-8Q', (A40,), 'CUSTOM_BIG'
+                ),
+            ),
+            unlisted=values.UnlistedGPUs.IGNORE,
+        )
+        survey = values.DriftReport(
+            mapper.make_plan(declaration, host, ()),
+            host,
+            values.Usage(guests),
+            **of_survey,
+        )
+        samples = metrics.list_samples(survey, metrics.Tally())
+        for sample in samples:
+            self.assertEqual(
+                len(NAMES[sample.name].labels), len(sample.labels), str(sample)
+            )
+        return {
+            (s.name.removeprefix('nova_vgpu_'), *s.labels): s.value
+            for s in samples
+        }
+
+
+class TestHost(MetricsTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.t4 = hosts.gpu('84:00.0', boards.T4, 'nvidia-231', 'nvidia-231')
+        self.a40 = hosts.gpu('41:00.0', boards.A40)
+        self.alone = hosts.gpu('c1:00.0', boards.A40)
+
+    def test_gpus_by_what_they_do(self) -> None:
+        found = self.count(self.t4, self.a40, self.alone)
+        self.assertEqual(1, found['gpus', 'serving'])
+        self.assertEqual(1, found['gpus', 'not-serving'])
+        self.assertEqual(1, found['gpus', 'left-alone'])
+
+    def test_capacity_and_what_is_there(self) -> None:
+        (vgpu, _) = hosts.make_gpu(self.t4).all_vgpus
+        guest = values.Guest(
+            uuid='2f6e4b0e-0000-4000-8000-000000000001',
+            name='instance-1',
+            running=False,
+            mdevs=frozenset({vgpu.name}),
+        )
+        found = self.count(self.t4, self.a40, guests=(guest,))
+        self.assertEqual(8, found['capacity', T4, 'T4-2Q', 'VGPU'])
+        self.assertEqual(0, found['capacity', A40, 'A40-8Q', 'CUSTOM_BIG'])
+        self.assertEqual(2, found['existing', T4, 'T4-2Q'])
+        self.assertEqual(1, found['used', T4, 'T4-2Q'])
+        self.assertEqual(6, found['type_available', T4, 'T4-2Q'])
+        self.assertEqual(0, found['type_available', T4, 'T4-4Q'])
+
+    def test_problems_drift_and_the_last_apply(self) -> None:
+        course = values.GPUSteps(
+            A40,
+            (values.SetVFs(A40, 0, 32), values.AwaitTypes(A40)),
+            (values.Refusal(A40, 'm', 'c'),),
+        )
+        found = self.count(
+            self.t4, self.a40, courses=(course,), last_apply=1.5e9
+        )
+        self.assertEqual(1, found['problems', 'error', 'vfs-off'])
+        self.assertEqual(2, found['drift_steps', A40])
+        self.assertEqual(1, found['refused', A40])
+        self.assertEqual(1.5e9, found['last_apply_timestamp_seconds',])
+        self.assertNotIn(
+            ('last_apply_timestamp_seconds',), self.count(self.t4, self.a40)
+        )
+
+    def test_a_gpu_that_is_gone_is_in_none(self) -> None:
+        found = self.count(self.t4)
+        self.assertFalse(any(A40 in labels for labels in found))
+
+
+class TestSeries(testtools.TestCase):
+    def test_two_ids_with_one_name_are_one_series(self) -> None:
+        offers = tuple(
+            values.Offer(values.VGPUType(type_id, 'GRID T4-2Q'), 1)
+            for type_id in ('nvidia-1', 'nvidia-2')
+        )
+        gpu = values.PhysicalGPU('mtty_mtty', offers=offers)
+        survey = values.DriftReport(
+            values.Plan(left_alone=(values.LeftAlone(gpu, 'x'),)),
+            values.Host((gpu,)),
+            values.Usage(),
+        )
+        samples = metrics.list_samples(survey, metrics.Tally())
+        series = [(sample.name, sample.labels) for sample in samples]
+        self.assertEqual(len(set(series)), len(series))
+        self.assertIn(
+            ('nova_vgpu_type_available', ('mtty_mtty', 'T4-2Q')), series
+        )
+
+
+class TestAgent(testtools.TestCase):
+    def list_numbers(self, tally: metrics.Tally) -> Numbers:
+        return {
+            (s.name.removeprefix('nova_vgpu_'), *s.labels): s.value
+            for s in metrics.list_samples(None, tally)
+        }
+
+    def test_without_a_look_at_the_host_there_is_the_agent(self) -> None:
+        self.assertEqual(
+            {
+                ('rounds_total',): 9,
+                ('round_failures_total',): 2,
+                ('last_round_success',): 0,
+                ('last_round_timestamp_seconds',): 5.0,
+                ('repair_steps_total', 'done'): 4,
+                ('repair_steps_total', 'failed'): 0,
+                ('repair_steps_total', 'refused'): 0,
+            },
+            self.list_numbers(
+                metrics.Tally(9, 2, True, 5.0, (('done', 4),)),
+            ),
+        )
+
+    def test_counters_are_there_from_the_start(self) -> None:
+        found = self.list_numbers(metrics.Tally())
+        self.assertEqual(0, found['rounds_total',])
+        self.assertEqual(1, found['last_round_success',])
+        self.assertNotIn(('last_round_timestamp_seconds',), found)
+
+
+class TestNames(testtools.TestCase):
+    def test_they_are_as_prometheus_wants_them(self) -> None:
+        for metric in metrics.METRICS:
+            self.assertRegex(metric.name, r'^nova_vgpu_[a-z_]+$')
+            is_counter = metric.kind is metrics.Kind.COUNTER
+            self.assertEqual(is_counter, metric.name.endswith('_total'))
+            if 'timestamp' in metric.name:
+                self.assertEqual('_seconds', metric.name[-8:])
+        self.assertEqual(len(NAMES), len(metrics.METRICS))

@@ -1,0 +1,207 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+"""From plans to steps."""
+
+import itertools
+
+import testtools
+
+from nova_vgpu import values
+from nova_vgpu.plan import mapper
+from nova_vgpu.reconcile import gpu_steps
+from nova_vgpu.reconcile import steps
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.tests import hosts
+from nova_vgpu.tests import live
+
+A40, T4, L40S = '0000:41:00.0', '0000:84:00.0', '0000:c1:00.0'
+UUID = 'c5f2b7f0-0f0c-4b6e-9a0e-0d8d0c7f0b11'
+
+
+def plan(
+    text: str, *cards: simulation.GPU, held: values.Usage | None = None
+) -> dict[str, list[str]]:
+    """The steps for each GPU, in words."""
+    declaration = live.declare(text)
+    host = hosts.make_host(*cards)
+    found = gpu_steps.plan_courses(
+        mapper.make_plan(declaration, host),
+        host,
+        held or values.Usage(),
+        declaration.creation,
+        lambda: UUID,
+    )
+    return {
+        course.gpu: [str(step) for step in course.steps] for course in found
+    }
+
+
+def declare(name: str, *addresses: str, more: str = '', own: str = '') -> str:
+    listed = ', '.join(addresses)
+    return (
+        f'[devices]\nenabled_vgpu_types = {name}\nunlisted_gpus = ignore\n'
+        f'{more}\n[vgpu_{name}]\ndevice_addresses = {listed}\n{own}\n'
+    )
+
+
+class TestOrder(testtools.TestCase):
+    def test_what_a_gpu_needs_to_be_ready(self) -> None:
+        ready = [f'wait for the vGPU types of GPU {A40}']
+        enable = [f'enable the 32 VFs of GPU {A40}']
+        bind = [f'bind GPU {A40} to its own driver']
+        for case, card, expected in (
+            ('nothing', hosts.gpu(A40, boards.A40, vfs=32), []),
+            ('VFs', hosts.gpu(A40, boards.A40), [*enable, *ready]),
+            (
+                'its driver',
+                hosts.gpu(A40, boards.A40, driver='pci-pf-stub'),
+                [*bind, *enable, *ready],
+            ),
+            (
+                'any driver',
+                hosts.gpu(A40, boards.A40, driver=None),
+                [*bind, *enable, *ready],
+            ),
+            (
+                'its driver, the VFs are there',
+                hosts.gpu(
+                    A40,
+                    boards.A40,
+                    vfs=4,
+                    driver='pci-pf-stub',
+                    types_ready=False,
+                ),
+                [*bind, *ready],
+            ),
+            (
+                'types',
+                hosts.gpu(A40, boards.A40, vfs=32, types_ready=False),
+                ready,
+            ),
+            (
+                'more than can be done: it is passed through',
+                hosts.gpu(A40, boards.A40, driver='vfio-pci'),
+                [],
+            ),
+            (
+                "more than can be done: it has the desktop's driver",
+                hosts.gpu(A40, boards.A40, driver='nouveau'),
+                [],
+            ),
+        ):
+            found = plan(declare('A40-8Q', A40), card)
+            self.assertEqual({A40: expected}, found, case)
+
+    def test_a_gpu_of_another_model_is_not_made_ready(self) -> None:
+        self.assertEqual(
+            {}, plan(declare('T4-2Q', A40), hosts.gpu(A40, boards.A40))
+        )
+
+    def test_a_gpu_that_is_not_declared_is_not_touched(self) -> None:
+        found = plan(
+            declare('T4-2Q', T4),
+            hosts.gpu(T4, boards.T4),
+            hosts.gpu(A40, boards.A40),
+            hosts.gpu('85:00.0', boards.T4, 'nvidia-230'),
+        )
+        self.assertEqual({T4: []}, found)
+
+    def test_gpus_that_share_without_types_are_left_alone(self) -> None:
+        card = hosts.gpu('03:00.0', boards.INSTINCT_MI210)
+        found = plan(declare('T4-2Q', T4), hosts.gpu(T4, boards.T4), card)
+        self.assertEqual({T4: []}, found)
+
+    def test_nothing_is_done_for_a_type_that_a_gpu_cannot_have(self) -> None:
+        intel = hosts.gpu('00:02.0', boards.UHD_770)
+        for case, name, card in (
+            ('another vendor', 'T4-2Q', intel),
+            ('SR-IOV alone', 'i915-GVTg_V5_4', intel),
+            ('another model', 'T4-2Q', hosts.gpu(A40, boards.A40)),
+            ('too large', 'A40-96Q', hosts.gpu(A40, boards.A40)),
+        ):
+            found = plan(declare(name, str(card.address)), card)
+            self.assertEqual([], [*itertools.chain(*found.values())], case)
+
+
+class TestFunctionsThatAreListed(testtools.TestCase):
+    """Only those are the operator's to give."""
+
+    def test_what_is_on_others_stays(self) -> None:
+        card = hosts.gpu(
+            L40S,
+            boards.L40S,
+            'nvidia-1153',
+            'nvidia-1153',
+            vfs=4,
+            vendor_vfio=True,
+        )
+        found = plan(declare('L40S-24Q', '0000:c1:00.4'), card)
+        self.assertEqual(
+            {L40S: ['clear VF 0000:c1:00.4, which is NVIDIA L40S-12Q']}, found
+        )
+
+    def test_no_more_are_made_ahead_than_are_listed(self) -> None:
+        card = hosts.gpu(L40S, boards.L40S, vfs=4, vendor_vfio=True)
+        found = plan(
+            declare(
+                'L40S-12Q',
+                '0000:c1:00.5',
+                '0000:c1:00.6',
+                more='vgpu_creation = ahead',
+            ),
+            card,
+        )
+        self.assertEqual(
+            {
+                L40S: [
+                    'set VF 0000:c1:00.5 to NVIDIA L40S-12Q',
+                    'set VF 0000:c1:00.6 to NVIDIA L40S-12Q',
+                ]
+            },
+            found,
+        )
+
+    def test_nor_than_the_operator_allows(self) -> None:
+        text = declare(
+            'T4-2Q', T4, more='vgpu_creation = ahead', own='max_instances = 3'
+        )
+        found = plan(text, hosts.gpu(T4, boards.T4, 'nvidia-231'))
+        self.assertEqual({T4: [f'start mdev {UUID} of GRID T4-2Q'] * 2}, found)
+
+
+class TestUndo(testtools.TestCase):
+    def test_the_last_step_goes_first_and_the_other_way(self) -> None:
+        absent, there = values.MdevState.ABSENT, values.MdevState.PERSISTENT
+        mdev = (A40, 'pci_0000_41_00_4', UUID, 'A40-8Q')
+        course = values.GPUSteps(
+            A40,
+            (
+                values.RepairDriver(A40),
+                values.SetVFs(A40, 0, 32),
+                values.AwaitTypes(A40),
+                values.SetHeterogeneous(A40, False, True),
+                values.SetType(A40, '0000:41:00.5', '', 'A40-8Q'),
+                values.SetMdev(*mdev, absent, there),
+            ),
+        )
+        self.assertEqual(
+            (
+                values.SetMdev(*mdev, there, absent),
+                values.SetType(A40, '0000:41:00.5', 'A40-8Q', ''),
+                values.SetHeterogeneous(A40, True, False),
+                values.SetVFs(A40, 32, 0),
+            ),
+            steps.undo(course).steps,
+        )

@@ -1,0 +1,267 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+
+import testtools
+
+from nova_vgpu import values
+from nova_vgpu.plan import mapper
+from nova_vgpu.reconcile import upkeep
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.tests import hosts
+
+NAMES = {
+    t.id: t.name
+    for board in (boards.L40S, boards.T4)
+    for t in board.types
+    if t.name
+}
+VF = [f'pci_0000_c8_00_{function}' for function in (4, 5, 6, 7)]
+
+
+def vfio(*created: str) -> simulation.GPU:
+    return hosts.gpu('c8:00.0', boards.L40S, *created, vfs=4, vendor_vfio=True)
+
+
+def t4(*created: str) -> simulation.GPU:
+    return hosts.gpu('84:00.0', boards.T4, *created)
+
+
+def make_plan(card: simulation.GPU, *types: str) -> values.Plan:
+    declaration = values.Declaration(
+        tuple(values.DeclaredType(name, f'vgpu_{name}') for name in types)
+    )
+    return mapper.make_plan(declaration, hosts.make_host(card))
+
+
+class TestChoice(testtools.TestCase):
+    def idle(self, card: simulation.GPU, declared: str, *taken: str) -> int:
+        (assigned,) = make_plan(card, declared).assignments
+        return len(upkeep.list_idle(assigned, taken))
+
+    def room(
+        self, card: simulation.GPU, declared: str, *taken: str
+    ) -> str | None:
+        (assigned,) = make_plan(card, declared).assignments
+        return next(upkeep.list_rooms(assigned, taken), None)
+
+    def test_what_is_there_and_nobodys(self) -> None:
+        (mdev,) = hosts.make_gpu(t4('nvidia-231')).vgpus
+        for case, found, expected in (
+            ('an mdev', self.idle(t4('nvidia-231'), 'T4-2Q'), 1),
+            ('of another type', self.idle(t4('nvidia-230'), 'T4-2Q'), 0),
+            ('taken', self.idle(t4('nvidia-231'), 'T4-2Q', mdev.name), 0),
+            ('a function', self.idle(vfio('nvidia-1155'), 'L40S-24Q'), 1),
+            (
+                'a function that is taken',
+                self.idle(vfio('nvidia-1155'), 'L40S-24Q', VF[0]),
+                0,
+            ),
+        ):
+            self.assertEqual(expected, found, case)
+
+    def test_where_one_more_fits(self) -> None:
+        full = vfio('nvidia-1155', 'nvidia-1155')
+        for case, found, expected in (
+            ('a T4', self.room(t4(), 'T4-16Q'), 'pci_0000_84_00_0'),
+            ('a full T4', self.room(t4('nvidia-234'), 'T4-16Q'), None),
+            ('functions', self.room(vfio(), 'L40S-24Q'), VF[0]),
+            (
+                'the first is in use',
+                self.room(vfio('nvidia-1155'), 'L40S-24Q'),
+                VF[1],
+            ),
+            (
+                'the first is kept for a server that is off',
+                self.room(vfio(), 'L40S-24Q', VF[0]),
+                VF[1],
+            ),
+            (
+                'more functions than it takes',
+                self.room(full, 'L40S-24Q'),
+                None,
+            ),
+        ):
+            self.assertEqual(expected, found, case)
+
+    def test_every_function_is_a_choice(self) -> None:
+        (assigned,) = make_plan(vfio('nvidia-1155'), 'L40S-24Q').assignments
+        self.assertEqual(VF[1:], list(upkeep.list_rooms(assigned, ())))
+        self.assertEqual(
+            [VF[1], VF[3]], list(upkeep.list_rooms(assigned, (VF[2],)))
+        )
+
+
+class TestUpkeep(testtools.TestCase):
+    def steps(
+        self,
+        plan: values.Plan,
+        taken: tuple[str, ...] = (),
+        guests: dict[str, str | None] | None = None,
+        released: tuple[str, ...] = (),
+        running: bool = False,
+    ) -> list[str]:
+        """``guests`` are functions of one, with the names of their types."""
+        guest = values.Guest(
+            'uuid',
+            'guest',
+            running,
+            vgpus=tuple(
+                values.GuestVGPU(*item) for item in (guests or {}).items()
+            ),
+        )
+        found = upkeep.plan_upkeep(
+            plan, NAMES, {*taken, *(guests or ())}, [guest], released
+        )
+        steps = [str(step) for step in found]
+        if steps:
+            self.assertTrue(upkeep.is_concerned(plan))
+        return steps
+
+    def test_what_nobody_has_loses_its_type(self) -> None:
+        plan = make_plan(vfio('nvidia-1155', 'nvidia-1155'), 'L40S-24Q')
+        self.assertEqual(
+            ['clear the type of virtual function 0000:c8:00.5'],
+            self.steps(plan, taken=(VF[0],)),
+        )
+        self.assertEqual([], self.steps(plan, taken=(VF[0], VF[1])))
+
+    def test_a_gpu_that_is_not_ours_keeps_all_but_what_was_given_back(
+        self,
+    ) -> None:
+        plan = make_plan(vfio('nvidia-1155', 'nvidia-1155'))
+        self.assertEqual([], self.steps(plan))
+        self.assertEqual(
+            ['clear the type of virtual function 0000:c8:00.4'],
+            self.steps(plan, released=(VF[0],)),
+        )
+        self.assertEqual(
+            [], self.steps(plan, taken=(VF[0],), released=(VF[0],))
+        )
+        by_hand = upkeep.plan_upkeep(plan, NAMES, (), (), (VF[0],), (VF[0],))
+        self.assertEqual([], list(by_hand))
+
+    def test_a_guest_gets_the_type_again_that_it_had(self) -> None:
+        plan = make_plan(vfio(), 'L40S-24Q')
+        elsewhere = make_plan(vfio())
+        for case, found, expected in (
+            (
+                'what it had is not known: what is declared',
+                self.steps(plan, guests={VF[0]: None}),
+                'nvidia-1155 (NVIDIA L40S-24Q)',
+            ),
+            (
+                'what it had is not what is declared',
+                self.steps(plan, guests={VF[0]: 'NVIDIA L40S-12Q'}),
+                'nvidia-1153 (NVIDIA L40S-12Q)',
+            ),
+            (
+                'another brand in front',
+                self.steps(plan, guests={VF[0]: 'GRID L40S-12Q'}),
+                'nvidia-1153 (NVIDIA L40S-12Q)',
+            ),
+            (
+                'on a GPU that is left alone',
+                self.steps(elsewhere, guests={VF[0]: 'NVIDIA L40S-12Q'}),
+                'nvidia-1153 (NVIDIA L40S-12Q)',
+            ),
+        ):
+            self.assertEqual(
+                [f'set virtual function 0000:c8:00.4 to {expected}'],
+                found,
+                case,
+            )
+        for case, found in (
+            (
+                'a type that the GPU does not have',
+                self.steps(plan, guests={VF[0]: 'NVIDIA A40-8Q'}),
+            ),
+            (
+                'nothing is known',
+                self.steps(elsewhere, guests={VF[0]: None}),
+            ),
+            (
+                'it has its type',
+                self.steps(
+                    make_plan(vfio('nvidia-1155'), 'L40S-24Q'),
+                    guests={VF[0]: 'NVIDIA L40S-24Q'},
+                ),
+            ),
+            (
+                'a function that is gone',
+                self.steps(plan, guests={'pci_0000_99_00_4': None}),
+            ),
+        ):
+            self.assertEqual([], found, case)
+
+    def test_a_function_of_another_type_is_set_right_if_it_can_be(
+        self,
+    ) -> None:
+        plan = make_plan(vfio('nvidia-1156'), 'L40S-24Q')
+        clear = ['clear the type of virtual function 0000:c8:00.4']
+        for case, expected, running, noted in (
+            ('of another type', clear, False, 'NVIDIA L40S-24Q'),
+            ('but it is in use', [], True, 'NVIDIA L40S-24Q'),
+            ('of its type', [], False, 'NVIDIA L40S-48Q'),
+            ('which was not noted', [], False, None),
+        ):
+            found = self.steps(plan, guests={VF[0]: noted}, running=running)
+            self.assertEqual(expected, found, case)
+
+    def test_functions_that_are_not_listed_are_left_alone(self) -> None:
+        declared = values.DeclaredType(
+            'L40S-24Q', 'vgpu_L40S-24Q', device_addresses=('c8:00.4',)
+        )
+        host = hosts.make_host(vfio('nvidia-1155', 'nvidia-1155'))
+        plan = mapper.make_plan(values.Declaration((declared,)), host)
+        self.assertEqual(
+            ['clear the type of virtual function 0000:c8:00.4'],
+            self.steps(plan),
+        )
+
+    def test_an_idle_mdev_makes_way_if_it_has_to(self) -> None:
+        (mdev,) = hosts.make_gpu(t4('nvidia-231')).vgpus
+        in_the_way = make_plan(t4('nvidia-231'), 'T4-4Q')
+        self.assertEqual([f'remove mdev {mdev.uuid}'], self.steps(in_the_way))
+        self.assertEqual([], self.steps(in_the_way, taken=(mdev.name,)))
+        of_the_type = make_plan(t4('nvidia-231'), 'T4-2Q')
+        self.assertEqual([], self.steps(of_the_type))
+        self.assertFalse(upkeep.is_concerned(of_the_type))
+
+    def test_an_mdev_of_another_type_than_its_guest_was_given(self) -> None:
+        """It goes while that does not run, and is made when it starts."""
+        (mdev,) = hosts.make_gpu(t4('nvidia-231')).vgpus
+        remove = [f'remove mdev {mdev.uuid}']
+        for case, expected, declared, running, noted in (
+            ('of another type', remove, 'T4-4Q', False, 'GRID T4-4Q'),
+            ('by another brand', remove, 'T4-4Q', False, 'NVIDIA T4-4Q'),
+            ('but it is in use', [], 'T4-4Q', True, 'GRID T4-4Q'),
+            ('of its type', [], 'T4-4Q', False, 'GRID T4-2Q'),
+            ('which was not noted', [], 'T4-4Q', False, None),
+            ('it would not be made', [], 'T4-2Q', False, 'GRID T4-4Q'),
+        ):
+            plan = make_plan(t4('nvidia-231'), declared)
+            found = self.steps(
+                plan, guests={mdev.name: noted}, running=running
+            )
+            self.assertEqual(expected, found, case)
+
+    def test_also_if_it_is_in_nobodys_way(self) -> None:
+        """Being of the size of the right one."""
+        (mdev,) = hosts.make_gpu(t4('nvidia-233')).vgpus
+        plan = make_plan(t4('nvidia-233'), 'T4-8A')
+        self.assertTrue(plan.assignments[0].serves)
+        self.assertEqual(
+            [f'remove mdev {mdev.uuid}'],
+            self.steps(plan, guests={mdev.name: 'GRID T4-8A'}),
+        )

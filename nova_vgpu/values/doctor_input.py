@@ -1,0 +1,57 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Everything that is known when a host is examined."""
+
+import dataclasses
+
+from nova_vgpu.values import declaration as declarations
+from nova_vgpu.values import environment as around
+from nova_vgpu.values import finding
+from nova_vgpu.values import gpu
+from nova_vgpu.values import host as hosts
+from nova_vgpu.values import plan as plans
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DoctorInput:
+    """A host, what it is to serve, and what is around it.
+
+    ``surroundings`` and ``modes`` are None if the host is not this machine.
+    ``post_copy`` is where nova.conf permits post-copy migration, None if it
+    does not. ``remembered`` are the names that ids of types had before.
+    """
+
+    host: hosts.Host
+    declaration: declarations.Declaration = dataclasses.field(
+        default_factory=declarations.Declaration
+    )
+    plan: plans.Plan = dataclasses.field(default_factory=plans.Plan)
+    surroundings: around.Environment | None = None
+    modes: around.ModesRead | None = None
+    post_copy: finding.Evidence | None = None
+    remembered: tuple[tuple[str, str], ...] = ()
+
+    def assignment_of(self, asked: gpu.PhysicalGPU) -> plans.Assignment | None:
+        return next(
+            (a for a in self.plan.assignments if a.gpu.name == asked.name),
+            None,
+        )
+
+    def is_wanted(self, asked: gpu.PhysicalGPU) -> bool:
+        """Whether the GPU is to make vGPUs, as far as one can tell.
+
+        Without a configuration every GPU may be meant.
+        """
+        return (
+            not self.declaration.types or self.assignment_of(asked) is not None
+        )
