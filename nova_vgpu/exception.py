@@ -93,7 +93,10 @@ class InUseError(NovaVGPUError):
 
 
 class StateDamaged(StateUnusable):
-    """What is remembered can be read, but makes no sense."""
+    """What is remembered can be read, but makes no sense.
+
+    A state file, or the journal, is corrupt.
+    """
 
 
 class PlacementError(NovaVGPUError):

@@ -101,13 +101,13 @@ class Agent(base.Command):
         self, parsed_args: argparse.Namespace
     ) -> tuple[host_access.HostAccess, apply.Configuration]:
         program: typing.Any = self.app
-        around: host_access.HostAccess = program.make_host_access(
+        access: host_access.HostAccess = program.make_host_access(
             parsed_args.timeout,
             parsed_args.sriov_manage,
             may_change=parsed_args.enforce,
         )
         declaration, problems = self.read_declaration()
-        return around, apply.Configuration(
+        return access, apply.Configuration(
             declaration, problems, seen=self.recall_gpus()
         )
 

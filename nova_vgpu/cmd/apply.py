@@ -54,15 +54,15 @@ class Apply(changes.Changer):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        around = self.look_around(parsed_args)
-        wish = self.read_wish(around, parsed_args.gpu)
-        for problem in wish.problems:
+        access = self.make_access(parsed_args)
+        configuration = self.read_configuration(access, parsed_args.gpu)
+        for problem in configuration.problems:
             if problem.severity is values.Severity.WARNING:
                 self.warn(str(problem))
         if not parsed_args.dry_run:
-            return self.rows_of(apply.apply(around, wish, self))
+            return self.rows_of(apply.apply(access, configuration, self))
         self._is_dry_run = True
-        draft = apply.plan(around, wish, self)
+        draft = apply.plan(access, configuration, self)
         if any(isinstance(step, values.AwaitTypes) for step in draft.steps):
             self.say('Further steps can follow once the types are there.')
         _, rows = found = self.rows_of(draft.outcome, draft.steps)
@@ -84,5 +84,5 @@ class Restore(changes.Changer):
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        outcome = apply.restore(self.look_around(parsed_args), self)
+        outcome = apply.restore(self.make_access(parsed_args), self)
         return self.rows_of(outcome or step_runner.Outcome())

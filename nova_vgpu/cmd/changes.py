@@ -70,22 +70,22 @@ class Changer(base.Lister):
         """Whether a reader knows all that the table would show."""
         return self._outcome is not None
 
-    def look_around(
+    def make_access(
         self, parsed_args: argparse.Namespace
     ) -> host_access.HostAccess:
         program: typing.Any = self.app
-        around: host_access.HostAccess = program.make_host_access(
+        access: host_access.HostAccess = program.make_host_access(
             parsed_args.timeout, parsed_args.sriov_manage
         )
-        return around
+        return access
 
-    def read_wish(
-        self, around: host_access.HostAccess, wanted: str | None
+    def read_configuration(
+        self, access: host_access.HostAccess, wanted: str | None
     ) -> apply.Configuration:
         """What nova.conf says, for all GPUs or for one."""
         gpu = None
         if wanted is not None:
-            host = sysfs.read_host(around.tree)
+            host = sysfs.read_host(access.tree)
             (found,) = base.select_gpus(host, wanted)
             gpu = str(found)
         declaration, problems = self.read_declaration()
@@ -151,7 +151,7 @@ class Changer(base.Lister):
         ]
         return ('GPU', 'Step', 'Outcome', 'Kind'), rows
 
-    # -- what lanes.Reporter asks for ----------------------------------------
+    # -- what step_runner.Reporter asks for ---------------------------------
 
     def warn(self, text: str) -> None:
         self.say(f'warning: {text}')

@@ -49,25 +49,27 @@ class _Device(changes.Changer):
 
     def change(
         self,
-        around: host_access.HostAccess,
+        access: host_access.HostAccess,
         decide: typing.Callable[[host_access.HostState], _Step | None],
     ) -> base.Rows:
         chosen: list[_Step] = []
         before: list[values.Host] = []
 
-        def plan(picture: host_access.HostState) -> apply.ByHand:
-            before.append(picture.host)
-            step = decide(picture)
+        def plan(state: host_access.HostState) -> apply.ManualSteps:
+            before.append(state.host)
+            step = decide(state)
             if step is None:
-                return apply.ByHand(())
+                return apply.ManualSteps(())
             chosen.append(step)
             keep: dict[str, str | None] = {}
             if isinstance(step, values.SetType):
                 keep[step.function] = step.after or None
-            return apply.ByHand((values.GPUSteps(step.gpu, (step,)),), keep)
+            return apply.ManualSteps(
+                (values.GPUSteps(step.gpu, (step,)),), keep
+            )
 
-        self._outcome = apply.carry_out(around, plan, self)
-        host = around.complete(sysfs.read_host(around.tree))
+        self._outcome = apply.execute(access, plan, self)
+        host = access.complete(sysfs.read_host(access.tree))
         if not chosen:
             return _make_rows([])
         return _make_rows([self._row(chosen[0], before[0], host)])
@@ -121,26 +123,26 @@ class EnableDevice(_Device):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        around = self.look_around(parsed_args)
-        wish = self.read_wish(around, None)
+        access = self.make_access(parsed_args)
+        configuration = self.read_configuration(access, None)
 
-        def decide(picture: host_access.HostState) -> _Step:
+        def decide(state: host_access.HostState) -> _Step:
             plan = mapper.make_plan(
-                wish.declaration,
-                picture.host,
-                wish.problems,
-                seen=wish.seen,
+                configuration.declaration,
+                state.host,
+                configuration.problems,
+                seen=configuration.seen,
             )
             return manual_steps.enable_device(
-                picture.host,
-                picture.held,
+                state.host,
+                state.usage,
                 plan,
                 parsed_args.device,
                 parsed_args.type,
-                around.new_uuid,
+                access.new_uuid,
             )
 
-        return self.change(around, decide)
+        return self.change(access, decide)
 
 
 class DisableDevice(_Device):
@@ -154,12 +156,12 @@ class DisableDevice(_Device):
     device_help = 'PCI address of a virtual function, or UUID of a vGPU.'
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        def decide(picture: host_access.HostState) -> _Step | None:
+        def decide(state: host_access.HostState) -> _Step | None:
             return manual_steps.disable_device(
-                picture.host, picture.held, parsed_args.device
+                state.host, state.usage, parsed_args.device
             )
 
-        return self.change(self.look_around(parsed_args), decide)
+        return self.change(self.make_access(parsed_args), decide)
 
 
 def _make_rows(rows: list[tuple[typing.Any, ...]]) -> base.Rows:

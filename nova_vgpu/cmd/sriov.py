@@ -44,16 +44,16 @@ class _Sriov(changes.Changer):
     ) -> base.Rows:
         """Do to each GPU what was decided for it."""
 
-        def plan(picture: host_access.HostState) -> apply.ByHand:
+        def plan(state: host_access.HostState) -> apply.ManualSteps:
             gpus = dict.fromkeys(
                 gpu
                 for wanted in parsed_args.gpu
-                for gpu in base.select_gpus(picture.host, wanted)
+                for gpu in base.select_gpus(state.host, wanted)
             )
-            return apply.ByHand(tuple(map(decide, gpus)))
+            return apply.ManualSteps(tuple(map(decide, gpus)))
 
-        around = self.look_around(parsed_args)
-        return self.rows_of(apply.carry_out(around, plan, self))
+        access = self.make_access(parsed_args)
+        return self.rows_of(apply.execute(access, plan, self))
 
 
 class EnableVFs(_Sriov):

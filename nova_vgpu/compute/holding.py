@@ -265,7 +265,7 @@ class Holding(planning.Planning):
         directory = state.StateDirectory(self.state_path)
         try:
             functions = vgpu_store.read(directory).functions
-        except (vgpu_store.CorruptError, exception.StateUnusable) as error:
+        except exception.StateUnusable as error:
             self._failures.say('Could not tell what is kept by hand', error)
             return None  # so nothing is taken back
         self._failures.forget('Could not tell what is kept by hand')

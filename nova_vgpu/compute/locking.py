@@ -95,7 +95,7 @@ def hold_claims() -> Iterator[None]:
         return
     directory = get_directory()
     locks.ensure_directory(directory)
-    with locks.hold_claims(directory, WAIT_SECONDS, alone=False):
+    with locks.hold_claims(directory, WAIT_SECONDS, exclusive=False):
         yield
 
 

@@ -45,7 +45,7 @@ class ProblemLog:
             )
             say('%s [%s]', problem, problem.code)
         for problem in sorted(self._said - now, key=str):
-            LOG.info('No longer so: %s [%s]', problem.message, problem.code)
+            LOG.info('Resolved: %s [%s]', problem.message, problem.code)
         self._said = now
 
 

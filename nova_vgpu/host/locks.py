@@ -94,14 +94,16 @@ def hold_creation(directory: str, seconds: float) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def hold_claims(directory: str, seconds: float, alone: bool) -> Iterator[None]:
+def hold_claims(
+    directory: str, seconds: float, exclusive: bool
+) -> Iterator[None]:
     """Keep vGPUs from being taken away, or take them away.
 
     :raises BusyError: if others do not end.
     """
     path = os.path.join(directory, CLAIMS)
     with _open(path) as descriptor:
-        how = fcntl.LOCK_EX if alone else fcntl.LOCK_SH
+        how = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
         _wait(fcntl.flock, descriptor, how, path, seconds)
         yield
 

@@ -43,35 +43,32 @@ from nova_vgpu.host import state
 FILE = 'vgpus.json'
 
 
-class CorruptError(exception.NovaVGPUError):
-    """The file does not hold what it should."""
-
-
 def read(directory: state.StateDirectory) -> values.VGPURecords:
     """What is remembered; nothing, if nothing was written yet.
 
-    :raises CorruptError: if the file is broken.
+    :raises StateDamaged: if the file is broken.
     :raises StateUnusable: if it cannot be read.
     """
-    try:
-        text = directory.read(FILE)
-    except exception.StateDamaged as error:
-        raise CorruptError(str(error)) from error
+    text = directory.read(FILE)
     if text is None:
         return values.VGPURecords()
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CorruptError(f'{directory.path}/{FILE}: {error}') from error
+        raise exception.StateDamaged(
+            f'{directory.path}/{FILE}: {error}.'
+        ) from error
     try:
         return _load(found)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise CorruptError(
-            f'{directory.path}/{FILE} is not of the known form'
+        raise exception.StateDamaged(
+            f'{directory.path}/{FILE} is not of the known form.'
         ) from error
 
 
-def write(directory: state.StateDirectory, kept: values.VGPURecords) -> None:
+def write(
+    directory: state.StateDirectory, records: values.VGPURecords
+) -> None:
     """Remember this and nothing else; nothing is written if it is the same.
 
     :raises StateUnusable: if it cannot be written.
@@ -80,10 +77,10 @@ def write(directory: state.StateDirectory, kept: values.VGPURecords) -> None:
         {
             'mdevs': {
                 uuid: dataclasses.asdict(mdev)
-                for uuid, mdev in kept.mdevs.items()
+                for uuid, mdev in records.mdevs.items()
             },
-            'functions': dict(kept.functions),
-            'unfinished': sorted(kept.unfinished),
+            'functions': dict(records.functions),
+            'unfinished': sorted(records.unfinished),
         },
         indent=1,
         sort_keys=True,

@@ -15,5 +15,5 @@
 
 ::
 
-    plan -> courses -> journal -> execution -> host
+    plan -> steps per GPU -> journal -> step executor -> host
 """

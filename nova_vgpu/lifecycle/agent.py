@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The agent: looks at the host again and again.
+"""The agent: reads the host again and again.
 
 ::
 
-    configuration -> look -> what is new? -> say it -> metrics -> wait
+    configuration -> read -> what is new? -> say it -> metrics -> wait
                        |                                 ^
                        +-> repair, if it is told to -----+
 
@@ -32,7 +32,7 @@ from nova_vgpu import values
 from nova_vgpu.host import locks
 from nova_vgpu.host import notify
 from nova_vgpu.lifecycle import apply
-from nova_vgpu.lifecycle import drift_report as surveys
+from nova_vgpu.lifecycle import drift_report as drift_reports
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import metrics
 from nova_vgpu.lifecycle import waiting
@@ -44,7 +44,7 @@ Show = Callable[[Iterable[metrics.Sample]], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """How often to look, in seconds, and whether to repair."""
+    """How often to read the host, in seconds, and whether to repair."""
 
     interval: float = 30.0
     enforce: bool = False
@@ -74,8 +74,8 @@ class Agent:
         self._say = say
         self._show = show
         self._is_ready = False
-        self._survey: values.DriftReport | None = None
-        self._wish: apply.Configuration | None = None
+        self._report: values.DriftReport | None = None
+        self._configuration: apply.Configuration | None = None
         self._patience = drift.Backoff()
         self._tally = metrics.Tally()
         # What was said of each, so that it is not said again.
@@ -97,9 +97,9 @@ class Agent:
     def _go_round(self) -> None:
         failure: tuple[str, ...] = ()
         try:
-            around, wish = self._look()
-            if self._is_repair_due(around.now()):
-                self._repair(around, wish)
+            access, configuration = self._read()
+            if self._is_repair_due(access.now()):
+                self._repair(access, configuration)
         except exception.NovaVGPUError as error:
             failure = (' '.join(f'failed: {error}'.split()),)
         self._tell(self._failure, failure)
@@ -112,55 +112,57 @@ class Agent:
         )
         self._publish(failure)
 
-    def _look(self) -> tuple[host_access.HostAccess, apply.Configuration]:
-        self._survey = None  # what is not known is not shown
-        around, wish = self._prepare()
-        seen = surveys.look(around, wish, self.warn)
-        self._survey = seen
+    def _read(self) -> tuple[host_access.HostAccess, apply.Configuration]:
+        self._report = None  # what is not known is not shown
+        access, configuration = self._prepare()
+        seen = drift_reports.read(access, configuration, self.warn)
+        self._report = seen
         self._tally = dataclasses.replace(self._tally, last_round=time.time())
         findings = drift.list_findings(seen)
         self._tell(self._findings, findings)
         self._findings = findings
-        if wish != self._wish or not seen.steps:
+        if configuration != self._configuration or not seen.steps:
             self._patience = drift.Backoff()
         if not seen.steps:
             self._tell(self._undone, ())
             self._undone = ()
-        self._wish = wish
-        return around, wish
+        self._configuration = configuration
+        return access, configuration
 
     def _is_repair_due(self, now: float) -> bool:
         return (
             self._settings.enforce
-            and self._survey is not None
-            and bool(self._survey.steps)
+            and self._report is not None
+            and bool(self._report.steps)
             and now >= self._patience.not_before
         )
 
     def _repair(
-        self, around: host_access.HostAccess, wish: apply.Configuration
+        self,
+        access: host_access.HostAccess,
+        configuration: apply.Configuration,
     ) -> None:
         # A repair can take minutes; systemd need not wait for the first one.
         self._publish(self._failure)
-        _require_idle(around)
+        _require_idle(access)
 
         def sleep(seconds: float) -> None:
             self._waiter.require_going_on()
-            around.sleep(seconds)
+            access.sleep(seconds)
 
         is_better = False
         try:
             outcome = apply.apply(
-                dataclasses.replace(around, sleep=sleep), wish, self
+                dataclasses.replace(access, sleep=sleep), configuration, self
             )
             undone = tuple(f'failed: {f}' for f in outcome.failures)
             self._tell(self._undone, undone)
             self._undone = undone
-            self._look()
-            is_better = self._survey is not None and not self._survey.steps
+            self._read()
+            is_better = self._report is not None and not self._report.steps
         finally:
             self._patience = self._patience.after(
-                not is_better, around.now(), self._settings.interval
+                not is_better, access.now(), self._settings.interval
             )
 
     def _tell(self, before: tuple[str, ...], after: tuple[str, ...]) -> None:
@@ -169,17 +171,17 @@ class Agent:
 
     def _publish(self, failure: tuple[str, ...]) -> None:
         """Tell systemd and monitoring how things are."""
-        self._show(metrics.list_samples(self._survey, self._tally))
+        self._show(metrics.list_samples(self._report, self._tally))
         status = ', '.join(failure)
-        if not status and self._survey is not None:
-            status = drift.summarise(self._survey)
+        if not status and self._report is not None:
+            status = drift.summarise(self._report)
         if self._is_ready:
             self._notifier.status(status)
         else:
             self._notifier.ready(status)
             self._is_ready = True
 
-    # -- what runs.Reporter asks for ----------------------------------------
+    # -- what step_runner.Reporter asks for ---------------------------------
 
     def warn(self, text: str) -> None:
         self._say(f'warning: {text}')
@@ -201,13 +203,13 @@ class Agent:
             self._say(f'done: GPU {step.gpu}: {step}')
 
 
-def _require_idle(around: host_access.HostAccess) -> None:
+def _require_idle(access: host_access.HostAccess) -> None:
     """Refuse to stand in line behind another command.
 
     :raises BusyError: if one is at work.
     """
     try:
-        with locks.hold_apply(around.state.path, 0.0, lambda _text: None):
+        with locks.hold_apply(access.state.path, 0.0, lambda _text: None):
             pass
     except exception.BusyError as error:
         raise exception.BusyError(

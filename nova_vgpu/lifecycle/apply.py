@@ -11,10 +11,10 @@
 #    under the License.
 
 
-"""Whole runs: apply, restore, and what an operator does by hand.
+"""Whole runs: apply, restore, and manual commands.
 
-A run has the host for itself. It looks at the host, decides, and lets the GPUs
-take their steps; what they hid from it is seen when it looks again.
+A run has the host for itself. It reads the host, decides, and executes the
+steps of each GPU; what those uncover is seen when the host is read again.
 """
 
 from collections.abc import Callable
@@ -63,12 +63,12 @@ class Configuration:
 class DryRun:
     """What an apply would do, and what keeps GPUs from serving before that."""
 
-    courses: tuple[values.GPUSteps, ...]
+    gpu_steps: tuple[values.GPUSteps, ...]
     problems: tuple[values.Problem, ...]
 
     @property
     def steps(self) -> list[values.Step]:
-        return [step for course in self.courses for step in course.steps]
+        return [step for of_gpu in self.gpu_steps for step in of_gpu.steps]
 
     @property
     def outcome(self) -> step_runner.Outcome:
@@ -78,7 +78,7 @@ class DryRun:
         """
         changed = {step.gpu for step in self.steps}
         return step_runner.Outcome(
-            refusals=[r for course in self.courses for r in course.refusals],
+            refusals=[r for of_gpu in self.gpu_steps for r in of_gpu.refusals],
             problems=tuple(
                 p for p in self.problems if p.subject not in changed
             ),
@@ -86,81 +86,81 @@ class DryRun:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ByHand:
+class ManualSteps:
     """What an operator asked for.
 
     ``keep`` are functions that are to be vGPUs of a type from now on, or not
     any more (None), also after a reboot.
     """
 
-    courses: tuple[values.GPUSteps, ...]
+    gpu_steps: tuple[values.GPUSteps, ...]
     keep: Mapping[str, str | None] = dataclasses.field(default_factory=dict)
 
 
 def plan(
-    around: host_access.HostAccess,
-    wish: Configuration,
+    access: host_access.HostAccess,
+    configuration: Configuration,
     reporter: step_runner.Reporter,
 ) -> DryRun:
     """What an apply would do first; nothing is changed.
 
     :raises InvalidLibvirtGPUConfig: if the operator has to correct something.
-    :raises HostUnreadable: if the host cannot be looked at.
+    :raises HostUnreadable: if the host cannot be read.
     """
-    with around.connect() as connection:
-        picture = host_access.look(
-            around, connection, reporter.warn, may_put_aside=False
+    with access.connect() as connection:
+        state = host_access.read_state(
+            access, connection, reporter.warn, may_put_aside=False
         )
     recalled = host_access.recall_types(
-        around, reporter.warn, may_put_aside=False
+        access, reporter.warn, may_put_aside=False
     )
-    made, found = _plan(around, wish, picture, recalled.names)
-    return DryRun(found, _problems_of(made, found, wish))
+    made, found = _plan(access, configuration, state, recalled.names)
+    return DryRun(found, _problems_of(made, found, configuration))
 
 
 def apply(
-    around: host_access.HostAccess,
-    wish: Configuration,
+    access: host_access.HostAccess,
+    configuration: Configuration,
     reporter: step_runner.Reporter,
 ) -> step_runner.Outcome:
     """Bring the host to its declared state.
 
     :raises InvalidLibvirtGPUConfig: if the operator has to correct something.
-    :raises HostUnreadable: if the host cannot be looked at.
+    :raises HostUnreadable: if the host cannot be read.
     :raises StateUnusable: if the journal cannot be written.
     :raises BusyError: if another run does not end.
     """
     outcome = step_runner.Outcome()
-    with _alone(around, reporter) as (connection, executor):
-        journal = _open_journal(around, reporter)
+    with _exclusive(access, reporter) as (connection, executor):
+        journal = _open_journal(access, reporter)
         unfinished = journal.read().unfinished
-        recalled = host_access.recall_types(around, reporter.warn)
+        recalled = host_access.recall_types(access, reporter.warn)
         names = recalled.names
         late: list[values.Refusal] = []
         undone: set[str] = set()
         for rounds_left in reversed(range(_MOST_ROUNDS)):
-            picture = host_access.look(
-                around, connection, reporter.warn, unfinished
+            state = host_access.read_state(
+                access, connection, reporter.warn, unfinished
             )
-            made, found = _plan(around, wish, picture, names)
-            undone.update(picture.held.unfinished, _list_started(found))
+            made, found = _plan(access, configuration, state, names)
+            undone.update(state.usage.unfinished, _list_started(found))
             # Here: a GPU that is full in the end may name its types no more.
             names = type_changes.list_names(
-                names, picture.host, wish.declaration
+                names, state.host, configuration.declaration
             )
             stopped = {failure.step.gpu for failure in outcome.failures}
             stopped.update(refusal.gpu for refusal in late)
             steps = [c for c in found if c.steps and c.gpu not in stopped]
             outcome.refusals = [r for c in found for r in c.refusals] + late
             outcome.problems = _without_told(
-                _problems_of(made, found, wish), stopped
+                _problems_of(made, found, configuration), stopped
             )
             if not steps:
                 break
             early = len(outcome.refusals)
-            _remember_what_goes(around, picture, steps)
-            step_runner.perform(
-                around,
+            _remember_what_goes(access, state, steps)
+            step_runner.execute(
+                access,
                 steps,
                 executor,
                 outcome,
@@ -170,39 +170,39 @@ def apply(
             )
             late += outcome.refusals[early:]
         else:
-            reporter.warn('There is more to do than was done: run it again.')
-        if not outcome.failures and wish.gpu is None:
+            reporter.warn('Not converged yet; run apply again.')
+        if not outcome.failures and configuration.gpu is None:
             undone.clear()  # what was not made is not wanted any more
         left = frozenset(undone)
         # First: if it is killed now, the journal knows as well.
-        picture = host_access.look(around, connection, reporter.warn, left)
-        functions = picture.held.kept.functions
-        host_access.remember(around, picture, functions, left)
-        host_access.remember_types(around, recalled, names)
+        state = host_access.read_state(access, connection, reporter.warn, left)
+        functions = state.usage.records.functions
+        host_access.remember(access, state, functions, left)
+        host_access.remember_types(access, recalled, names)
         host_access.remember_gpus(
-            around, wish.seen, wish.declaration, picture.host
+            access, configuration.seen, configuration.declaration, state.host
         )
         journal.end()
     return outcome
 
 
 def restore(
-    around: host_access.HostAccess, reporter: step_runner.Reporter
+    access: host_access.HostAccess, reporter: step_runner.Reporter
 ) -> step_runner.Outcome | None:
     """Take back what the last apply did; None if there is nothing.
 
-    :raises CorruptError: if the journal does not tell what that was.
+    :raises StateDamaged: if the journal does not tell what that was.
     """
     outcome = step_runner.Outcome()
-    with _alone(around, reporter) as (_, executor):
-        journal = journals.Journal(around.state)
+    with _exclusive(access, reporter) as (_, executor):
+        journal = journals.Journal(access.state)
         log = journal.read()
         if log.is_restored or not log.steps:
             return None
         executor.is_undoing = True
-        back = [steps.undo(course) for course in log.courses]
-        step_runner.perform(
-            around,
+        back = [steps.undo(of_gpu) for of_gpu in log.gpu_steps]
+        step_runner.execute(
+            access,
             back,
             executor,
             outcome,
@@ -214,21 +214,21 @@ def restore(
     return outcome
 
 
-def carry_out(
-    around: host_access.HostAccess,
-    decide: Callable[[host_access.HostState], ByHand],
+def execute(
+    access: host_access.HostAccess,
+    decide: Callable[[host_access.HostState], ManualSteps],
     reporter: step_runner.Reporter,
 ) -> step_runner.Outcome:
-    """Do what an operator asked for by hand.
+    """Execute what an operator asked for by hand.
 
     :param decide: what that is, on the host as it is now.
     """
     outcome = step_runner.Outcome()
-    with _alone(around, reporter) as (connection, executor):
-        picture = host_access.look(around, connection, reporter.warn)
-        executor.look()
-        asked = decide(picture)
-        former = picture.held.kept.functions
+    with _exclusive(access, reporter) as (connection, executor):
+        state = host_access.read_state(access, connection, reporter.warn)
+        executor.read_host()
+        asked = decide(state)
+        former = state.usage.records.functions
         functions = dict(former)
         for address, type_name in asked.keep.items():
             functions.pop(address, None)
@@ -236,29 +236,31 @@ def carry_out(
                 functions[address] = type_name
         if asked.keep:
             # First: if it is killed now, the next apply does the rest.
-            host_access.remember(around, picture, functions)
-        step_runner.perform(around, asked.courses, executor, outcome, reporter)
-        picture = host_access.look(around, connection, reporter.warn)
+            host_access.remember(access, state, functions)
+        step_runner.execute(
+            access, asked.gpu_steps, executor, outcome, reporter
+        )
+        state = host_access.read_state(access, connection, reporter.warn)
         if outcome.failures or outcome.refusals:
             functions = dict(former)
-        host_access.remember(around, picture, functions)
+        host_access.remember(access, state, functions)
     return outcome
 
 
 @contextlib.contextmanager
-def _alone(
-    around: host_access.HostAccess, reporter: step_runner.Reporter
+def _exclusive(
+    access: host_access.HostAccess, reporter: step_runner.Reporter
 ) -> Iterator[tuple[typing.Any, step_executor.Executor]]:
     with (
         locks.hold_apply(
-            around.state.path, around.timeout * 5, reporter.warn
+            access.state.path, access.timeout * 5, reporter.warn
         ) as lock,
-        around.connect() as connection,
+        access.connect() as connection,
     ):
-        for process in around.list_unshared():
+        for process in access.list_unshared():
             reporter.warn(
                 f'nova-compute (process {process}) does not share the locks '
-                f'in {around.locks}: a vGPU that it has just chosen for a '
+                f'in {access.locks}: a vGPU that it has just chosen for a '
                 'server may be removed. Let both have one directory at '
                 '[oslo_concurrency]lock_path: set it in the nova.conf that '
                 'this command reads, and mount it into the container of '
@@ -266,21 +268,21 @@ def _alone(
             )
         yield (
             connection,
-            step_executor.Executor(around, connection, lock, reporter.warn),
+            step_executor.Executor(access, connection, lock, reporter.warn),
         )
 
 
 def _list_started(found: Iterable[values.GPUSteps]) -> Iterator[str]:
     """The mdevs that are to be there, and are not."""
-    for course in found:
-        for step in course.steps:
+    for of_gpu in found:
+        for step in of_gpu.steps:
             if isinstance(step, values.SetMdev) and step.after.is_started:
                 yield step.uuid
 
 
 def _remember_what_goes(
-    around: host_access.HostAccess,
-    picture: host_access.HostState,
+    access: host_access.HostAccess,
+    state: host_access.HostState,
     found: Iterable[values.GPUSteps],
 ) -> None:
     """Keep mdevs that are removed, perhaps to be made again.
@@ -290,53 +292,57 @@ def _remember_what_goes(
     if any(
         isinstance(step, values.SetMdev)
         and step.after is values.MdevState.ABSENT
-        for course in found
-        for step in course.steps
+        for of_gpu in found
+        for step in of_gpu.steps
     ):
-        host_access.remember(around, picture, picture.held.kept.functions)
+        host_access.remember(access, state, state.usage.records.functions)
 
 
 def _open_journal(
-    around: host_access.HostAccess, reporter: step_runner.Reporter
+    access: host_access.HostAccess, reporter: step_runner.Reporter
 ) -> journals.Journal:
     """The journal; one that makes no sense is put aside.
 
     The host must come up also if it is broken. What it said is lost to
     ``restore``, not to the operator.
     """
-    journal = journals.Journal(around.state)
+    journal = journals.Journal(access.state)
     try:
         journal.read()
-    except journals.CorruptError as error:
+    except exception.StateDamaged as error:
         aside = journal.set_aside()
         reporter.warn(f'{error} It is {aside} now; a new one is begun.')
     return journal
 
 
 def _plan(
-    around: host_access.HostAccess,
-    wish: Configuration,
-    picture: host_access.HostState,
+    access: host_access.HostAccess,
+    configuration: Configuration,
+    state: host_access.HostState,
     remembered: type_changes.Names,
 ) -> tuple[values.Plan, tuple[values.GPUSteps, ...]]:
     made = mapper.make_plan(
-        wish.declaration, picture.host, wish.problems, remembered, wish.seen
+        configuration.declaration,
+        state.host,
+        configuration.problems,
+        remembered,
+        configuration.seen,
     )
     mapper.require_valid(made)
     made = dataclasses.replace(
-        made, problems=(*made.problems, *_check_mig(around, made))
+        made, problems=(*made.problems, *_check_mig(access, made))
     )
-    if wish.gpu is not None:
-        _require_declared(made, wish.gpu)
-    found = gpu_steps.plan_courses(
+    if configuration.gpu is not None:
+        _require_declared(made, configuration.gpu)
+    found = gpu_steps.plan_steps(
         made,
-        picture.host,
-        picture.held,
-        wish.declaration.creation,
-        around.new_uuid,
+        state.host,
+        state.usage,
+        configuration.declaration.creation,
+        access.new_uuid,
     )
-    chosen = tuple(c for c in found if wish.gpu in (None, c.gpu))
-    return made, tuple(_without_needless_mixing(around, c) for c in chosen)
+    chosen = tuple(c for c in found if configuration.gpu in (None, c.gpu))
+    return made, tuple(_without_needless_mixing(access, c) for c in chosen)
 
 
 def _require_declared(made: values.Plan, gpu: str) -> None:
@@ -349,22 +355,22 @@ def _require_declared(made: values.Plan, gpu: str) -> None:
 
 
 def _without_needless_mixing(
-    around: host_access.HostAccess, course: values.GPUSteps
+    access: host_access.HostAccess, of_gpu: values.GPUSteps
 ) -> values.GPUSteps:
     """A GPU that holds vGPUs of different sizes already stays so."""
-    if not any(isinstance(s, values.SetHeterogeneous) for s in course.steps):
-        return course
-    address = values.PciAddress.parse(course.gpu)
-    if not around.read_modes([address]).of(address).heterogeneous:
-        return course
-    kept = [
-        s for s in course.steps if not isinstance(s, values.SetHeterogeneous)
+    if not any(isinstance(s, values.SetHeterogeneous) for s in of_gpu.steps):
+        return of_gpu
+    address = values.PciAddress.parse(of_gpu.gpu)
+    if not access.read_modes([address]).of(address).heterogeneous:
+        return of_gpu
+    others = [
+        s for s in of_gpu.steps if not isinstance(s, values.SetHeterogeneous)
     ]
-    return dataclasses.replace(course, steps=tuple(kept))
+    return dataclasses.replace(of_gpu, steps=tuple(others))
 
 
 def _check_mig(
-    around: host_access.HostAccess, made: values.Plan
+    access: host_access.HostAccess, made: values.Plan
 ) -> Iterator[values.Problem]:
     """Whether GPUs that are to serve types backed by MIG are in that mode.
 
@@ -380,7 +386,7 @@ def _check_mig(
     }
     if not backed:
         return
-    modes = around.read_modes(backed)
+    modes = access.read_modes(backed)
     for address, assigned in backed.items():
         mig = modes.of(address).mig
         name = assigned.type.name if assigned.type else None
@@ -413,17 +419,19 @@ def _without_told(
 
 
 def _problems_of(
-    made: values.Plan, found: Iterable[values.GPUSteps], wish: Configuration
+    made: values.Plan,
+    found: Iterable[values.GPUSteps],
+    configuration: Configuration,
 ) -> tuple[values.Problem, ...]:
     """What keeps the GPUs in question from serving.
 
     That vGPUs are in the way is said by refusing to touch them.
     """
-    others = {str(gpu) for gpu in made.gpus} - {wish.gpu}
-    refused = {course.gpu for course in found if course.refusals}
+    others = {str(gpu) for gpu in made.gpus} - {configuration.gpu}
+    refused = {of_gpu.gpu for of_gpu in found if of_gpu.refusals}
     return tuple(
         problem
         for problem in made.problems_of(values.Severity.ERROR)
         if problem.subject not in refused
-        and (wish.gpu is None or problem.subject not in others)
+        and (configuration.gpu is None or problem.subject not in others)
     )

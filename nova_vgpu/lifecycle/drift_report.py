@@ -10,10 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A look at the host, and at what an apply would do; nothing is changed."""
+"""The state of a host, and what an apply would do; nothing is changed."""
 
 import itertools
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import type_id_store
 from nova_vgpu.lifecycle import apply
@@ -24,9 +25,9 @@ from nova_vgpu.plan import type_changes
 from nova_vgpu.reconcile import gpu_steps
 
 
-def look(
-    around: host_access.HostAccess,
-    wish: apply.Configuration,
+def read(
+    access: host_access.HostAccess,
+    configuration: apply.Configuration,
     warn: host_access.Warn,
 ) -> values.DriftReport:
     """The host as it is now.
@@ -34,39 +35,39 @@ def look(
     A configuration that has to be corrected is no error here: what it is
     about is in the problems of the plan.
 
-    :raises HostUnreadable: if the host cannot be looked at.
+    :raises HostUnreadable: if the host cannot be read.
     :raises StateUnusable: if what is remembered cannot be read.
     """
-    with around.connect() as connection:
-        picture = host_access.look(around, connection, warn)
-    types = type_id_store.recall(around.state)
+    with access.connect() as connection:
+        state = host_access.read_state(access, connection, warn)
+    types = type_id_store.recall(access.state)
     made = mapper.make_plan(
-        wish.declaration,
-        picture.host,
-        (*wish.problems, *type_changes.list_lost(types.lost)),
+        configuration.declaration,
+        state.host,
+        (*configuration.problems, *type_changes.list_lost(types.lost)),
         types.names,
-        wish.seen,
+        configuration.seen,
     )
     found: tuple[values.GPUSteps, ...] = ()
     if not made.problems_of(values.Severity.FATAL):
         # The same names in every round, or each would find other mdevs
         # missing.
         numbers = itertools.count(1)
-        found = gpu_steps.plan_courses(
+        found = gpu_steps.plan_steps(
             made,
-            picture.host,
-            picture.held,
-            wish.declaration.creation,
+            state.host,
+            state.usage,
+            configuration.declaration.creation,
             lambda: f'new-{next(numbers)}',
         )
     return values.DriftReport(
-        made, picture.host, picture.held, found, _read_last_apply(around)
+        made, state.host, state.usage, found, _read_last_apply(access)
     )
 
 
-def _read_last_apply(around: host_access.HostAccess) -> float | None:
+def _read_last_apply(access: host_access.HostAccess) -> float | None:
     try:
-        log = journal.Journal(around.state).read()
-    except journal.CorruptError:
+        log = journal.Journal(access.state).read()
+    except exception.StateDamaged:
         return None  # the next apply puts it aside and says so
     return journal.find_last_apply(log)

@@ -11,7 +11,7 @@
 #    under the License.
 
 
-"""All that the life cycle has to do with: the machine, and what is kept."""
+"""All that the life cycle touches: the machine, and its own files."""
 
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -88,11 +88,11 @@ class HostState:
     """The host as it is now, and who has what of it."""
 
     host: values.Host
-    held: values.Usage
+    usage: values.Usage
 
 
-def look(
-    around: HostAccess,
+def read_state(
+    access: HostAccess,
     connection: typing.Any,
     warn: Warn,
     unfinished: frozenset[str] = frozenset(),
@@ -107,14 +107,14 @@ def look(
 
     :raises HostUnreadable: if it cannot be read.
     """
-    host = around.complete(sysfs.read_host(around.tree))
-    held = read_held(around, connection, warn, may_put_aside)
-    unfinished |= held.kept.unfinished
-    return HostState(host, dataclasses.replace(held, unfinished=unfinished))
+    host = access.complete(sysfs.read_host(access.tree))
+    usage = read_usage(access, connection, warn, may_put_aside)
+    unfinished |= usage.records.unfinished
+    return HostState(host, dataclasses.replace(usage, unfinished=unfinished))
 
 
-def read_held(
-    around: HostAccess,
+def read_usage(
+    access: HostAccess,
     connection: typing.Any,
     warn: Warn,
     may_put_aside: bool = True,
@@ -130,34 +130,34 @@ def read_held(
     return values.Usage(
         guests.read_guests(connection),
         mdevs.list_mdevs(connection),
-        _read_kept(around, warn, may_put_aside),
+        _read_records(access, warn, may_put_aside),
     )
 
 
 def remember(
-    around: HostAccess,
-    picture: HostState,
+    access: HostAccess,
+    found: HostState,
     functions: Mapping[str, str],
     undone: frozenset[str] | None = None,
 ) -> None:
     """Keep the names of the types of what is there, while they are known.
 
     An mdev that is of another type only because its id means something else
-    by now is kept as what it is to be.
+    by now is recorded with the type that it should have.
 
     :param functions: those that are to be vGPUs after every reboot.
     :param undone: mdevs that are still to be made again; as remembered, unless
         it is said.
     """
-    names = type_matching.list_type_names(picture.host)
-    wanted = {mdev.uuid for mdev in picture.held.mdevs}
+    names = type_matching.list_type_names(found.host)
+    wanted = {mdev.uuid for mdev in found.usage.mdevs}
     wanted.update(
-        picture.held.owners,
-        picture.held.unfinished if undone is None else undone,
+        found.usage.owners,
+        found.usage.unfinished if undone is None else undone,
     )
     known = {
         uuid: mdev
-        for uuid, mdev in picture.held.kept.mdevs.items()
+        for uuid, mdev in found.usage.records.mdevs.items()
         if uuid in wanted
     }
     known.update(
@@ -165,36 +165,36 @@ def remember(
             vgpu.uuid,
             values.MdevRecord(
                 vgpu.function,
-                mdev_records.find_mistaken(vgpu, picture.held, names)
+                mdev_records.find_wanted_type(vgpu, found.usage, names)
                 or names[vgpu.type_id],
                 vgpu.type_id,
             ),
         )
-        for gpu in picture.host.gpus
+        for gpu in found.host.gpus
         for vgpu in gpu.all_vgpus
         if vgpu.uuid is not None and vgpu.type_id in names
     )
-    there = {v.uuid for gpu in picture.host.gpus for v in gpu.all_vgpus}
+    there = {v.uuid for gpu in found.host.gpus for v in gpu.all_vgpus}
     if undone is None:
-        undone = picture.held.kept.unfinished
+        undone = found.usage.records.unfinished
     undone &= known.keys() - there
     vgpu_store.write(
-        around.state, values.VGPURecords(known, functions, undone)
+        access.state, values.VGPURecords(known, functions, undone)
     )
 
 
 def recall_types(
-    around: HostAccess, warn: Warn, may_put_aside: bool = True
+    access: HostAccess, warn: Warn, may_put_aside: bool = True
 ) -> type_id_store.Recalled:
     """What ids of types meant so far; a damaged file is put aside."""
-    recalled = type_id_store.recall(around.state, may_put_aside)
+    recalled = type_id_store.recall(access.state, may_put_aside)
     for problem in type_changes.list_lost(recalled.lost):
         warn(problem.message)
     return recalled
 
 
 def remember_types(
-    around: HostAccess,
+    access: HostAccess,
     recalled: type_id_store.Recalled,
     names: type_changes.Names,
 ) -> None:
@@ -203,11 +203,11 @@ def remember_types(
     :raises StateUnusable: if it cannot be written.
     """
     if recalled.may_write and names != recalled.names:
-        type_id_store.write(around.state, names)
+        type_id_store.write(access.state, names)
 
 
 def remember_gpus(
-    around: HostAccess,
+    access: HostAccess,
     seen: frozenset[str],
     declaration: values.Declaration,
     host: values.Host,
@@ -217,12 +217,12 @@ def remember_gpus(
     :raises StateUnusable: if it cannot be written.
     """
     try:
-        before = gpu_store.read(around.state)
+        before = gpu_store.read(access.state)
     except exception.StateDamaged:
         before = frozenset()  # it was said when it was read first
     now = address_matching.list_seen(seen | before, declaration.types, host)
     if now != before:
-        gpu_store.write(around.state, now)
+        gpu_store.write(access.state, now)
 
 
 @contextlib.contextmanager
@@ -242,16 +242,16 @@ def open_libvirt(uri: str, may_change: bool = True) -> Iterator[typing.Any]:
         yield connection
 
 
-def _read_kept(
-    around: HostAccess, warn: Warn, may_put_aside: bool
+def _read_records(
+    access: HostAccess, warn: Warn, may_put_aside: bool
 ) -> values.VGPURecords:
     """What is remembered; a file that makes no sense is put aside."""
     try:
-        return vgpu_store.read(around.state)
-    except vgpu_store.CorruptError as error:
+        return vgpu_store.read(access.state)
+    except exception.StateDamaged as error:
         if not may_put_aside:
-            warn(f'{error}. It is not used.')
+            warn(f'{error} It is not used.')
             return values.VGPURecords()
-        aside = around.state.set_aside(vgpu_store.FILE, '.corrupt')
-        warn(f'{error}. It is {aside} now, and not used any more.')
+        aside = access.state.set_aside(vgpu_store.FILE, '.corrupt')
+        warn(f'{error} It is {aside} now, and not used any more.')
         return values.VGPURecords()

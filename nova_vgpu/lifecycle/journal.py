@@ -52,10 +52,6 @@ _OF_STEPS = frozenset({'begin', 'done', 'failed', 'refused'})
 _EVENTS = _OF_STEPS | {'apply', 'end', 'restored'}
 
 
-class CorruptError(exception.NovaVGPUError):
-    """The journal does not say what happened."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Log:
     """What the journal says: steps in the order in which they were begun."""
@@ -81,7 +77,7 @@ class Log:
         )
 
     @property
-    def courses(self) -> tuple[values.GPUSteps, ...]:
+    def gpu_steps(self) -> tuple[values.GPUSteps, ...]:
         """The steps by GPU."""
         by_gpu: dict[str, list[values.Step]] = {}
         for step in self.steps:
@@ -99,13 +95,10 @@ class Journal:
     def read(self) -> Log:
         """What is written.
 
-        :raises CorruptError: if it cannot be understood.
+        :raises StateDamaged: if it cannot be understood.
         :raises StateUnusable: if it cannot be read.
         """
-        try:
-            text = self._state.read(FILE)
-        except exception.StateDamaged as error:
-            raise CorruptError(str(error)) from error
+        text = self._state.read(FILE)
         return parse(text or '', f'{self._state.path}/{FILE}')
 
     def set_aside(self) -> str:
@@ -152,7 +145,7 @@ class Journal:
 def parse(text: str, path: str) -> Log:
     """Understand a journal.
 
-    :raises CorruptError: unless only the last line is not whole.
+    :raises StateDamaged: unless only the last line is not whole.
     """
     lines = text.splitlines()
     entries = []
@@ -162,7 +155,7 @@ def parse(text: str, path: str) -> Log:
         except (ValueError, RecursionError) as error:
             if number == len(lines):
                 break
-            raise CorruptError(
+            raise exception.StateDamaged(
                 f'{path} is broken in line {number}: {error}.'
             ) from error
     events = [event for event, _ in entries]

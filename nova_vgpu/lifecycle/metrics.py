@@ -12,7 +12,7 @@
 
 """A host in numbers, for monitoring.
 
-The numbers are made of what the last look at the host told and of nothing
+The numbers are made of what the last reading of the host told and of nothing
 else. A GPU that is gone is in none of them, and while the host cannot be
 looked at there are none about it.
 """
@@ -122,14 +122,14 @@ METRICS = (
 
 
 def list_samples(
-    survey: values.DriftReport | None, tally: Tally
+    report: values.DriftReport | None, tally: Tally
 ) -> tuple[Sample, ...]:
-    """Every number; without a survey those about the agent itself."""
+    """Every number; without a report those about the agent itself."""
     samples = list(_tell_agent(tally))
-    if survey is not None:
-        samples += _tell_gpus(survey)
-        samples += _tell_vgpus(survey)
-        samples += _tell_state(survey)
+    if report is not None:
+        samples += _tell_gpus(report)
+        samples += _tell_vgpus(report)
+        samples += _tell_state(report)
     # Two ids with one name are one series: the same one twice is an error.
     return tuple({(s.name, s.labels): s for s in samples}.values())
 
@@ -145,14 +145,14 @@ def _tell_agent(tally: Tally) -> Iterator[Sample]:
         yield _sample('repair_steps_total', counts.get(outcome, 0), outcome)
 
 
-def _tell_gpus(survey: values.DriftReport) -> Iterator[Sample]:
-    plan = survey.plan
+def _tell_gpus(report: values.DriftReport) -> Iterator[Sample]:
+    plan = report.plan
     serving = sum(assigned.serves for assigned in plan.assignments)
     not_serving = len(plan.assignments) - serving
     yield _sample('gpus', serving, 'serving')
     yield _sample('gpus', not_serving, 'not-serving')
     yield _sample('gpus', len(plan.left_alone), 'left-alone')
-    names = type_matching.list_type_names(survey.host)
+    names = type_matching.list_type_names(report.host)
     for assigned in plan.assignments:
         declared = assigned.declared
         wanted = assigned.type.id if assigned.type else declared.name
@@ -174,10 +174,10 @@ def _tell_gpus(survey: values.DriftReport) -> Iterator[Sample]:
             yield _sample('type_available', free, str(gpu), label)
 
 
-def _tell_vgpus(survey: values.DriftReport) -> Iterator[Sample]:
-    names = type_matching.list_type_names(survey.host)
-    owners = survey.held.owners
-    for gpu in survey.plan.gpus:
+def _tell_vgpus(report: values.DriftReport) -> Iterator[Sample]:
+    names = type_matching.list_type_names(report.host)
+    owners = report.usage.owners
+    for gpu in report.plan.gpus:
         existing: collections.Counter[str] = collections.Counter()
         used: collections.Counter[str] = collections.Counter()
         for vgpu in gpu.all_vgpus:
@@ -189,17 +189,17 @@ def _tell_vgpus(survey: values.DriftReport) -> Iterator[Sample]:
             yield _sample('used', used[label], str(gpu), label)
 
 
-def _tell_state(survey: values.DriftReport) -> Iterator[Sample]:
+def _tell_state(report: values.DriftReport) -> Iterator[Sample]:
     found = collections.Counter(
-        (p.severity.value, p.code) for p in survey.plan.problems
+        (p.severity.value, p.code) for p in report.plan.problems
     )
     for labels, count in sorted(found.items()):
         yield _sample('problems', count, *labels)
-    for course in survey.courses:
-        yield _sample('drift_steps', len(course.steps), course.gpu)
-        yield _sample('refused', len(course.refusals), course.gpu)
-    if survey.last_apply is not None:
-        yield _sample('last_apply_timestamp_seconds', survey.last_apply)
+    for of_gpu in report.gpu_steps:
+        yield _sample('drift_steps', len(of_gpu.steps), of_gpu.gpu)
+        yield _sample('refused', len(of_gpu.refusals), of_gpu.gpu)
+    if report.last_apply is not None:
+        yield _sample('last_apply_timestamp_seconds', report.last_apply)
 
 
 def _sample(name: str, value: float, *labels: str) -> Sample:

@@ -49,7 +49,7 @@ class Executor:
 
     def __init__(
         self,
-        around: host_access.HostAccess,
+        access: host_access.HostAccess,
         connection: typing.Any,
         lock: int,
         warn: host_access.Warn,
@@ -59,8 +59,8 @@ class Executor:
         self.is_undoing = False
         #: mdevs that are started by a later step: a guest that does not run
         #: has no vGPU less after that.
-        self.made_again: frozenset[str] = frozenset()
-        self._around = around
+        self.recreated: frozenset[str] = frozenset()
+        self._access = access
         self._connection = connection
         self._lock = lock
         self._warn = warn
@@ -104,20 +104,20 @@ class Executor:
                 self._set_mdev(step)
         return True
 
-    def look(self) -> values.Host:
+    def read_host(self) -> values.Host:
         """The host as it is now."""
-        self._host = self._around.complete(sysfs.read_host(self._around.tree))
+        self._host = self._access.complete(sysfs.read_host(self._access.tree))
         return self._host
 
     # -- virtual functions --------------------------------------------------
 
     def _repair_driver(self, step: values.RepairDriver) -> None:
-        with self._alone():
-            owners = self._read_held().owners
+        with self._exclusive():
+            owners = self._read_usage().owners
             for name in sorted(self._read_gpu(step.gpu).functions):
                 if name in owners and owners[name].running:
                     raise _in_use(step.gpu, name, owners[name])
-            sriov.repair_driver(self._around.tree, _address(step.gpu))
+            sriov.repair_driver(self._access.tree, _address(step.gpu))
 
     def _set_vfs(self, step: values.SetVFs) -> bool:
         if self._are_vfs_set(step):
@@ -143,27 +143,27 @@ class Executor:
         return len(gpu.vfs) == number
 
     def _change_vfs(self, step: values.SetVFs) -> None:
-        address, around = _address(step.gpu), self._around
+        address, access = _address(step.gpu), self._access
         gpu = self._read_gpu(step.gpu)
         is_nvidia = gpu.ids is not None and gpu.ids.vendor == _NVIDIA
-        tool = (around.run, around.sriov_manage) if is_nvidia else None
-        arguments = tool, around.timeout, (self._lock,)
+        tool = (access.run, access.sriov_manage) if is_nvidia else None
+        arguments = tool, access.timeout, (self._lock,)
         if step.after:
-            sriov.set_vfs(around.tree, address, step.after, *arguments)
+            sriov.set_vfs(access.tree, address, step.after, *arguments)
             return
-        with self._alone():
+        with self._exclusive():
             self._require_unused(self._read_gpu(step.gpu))
-            sriov.set_vfs(around.tree, address, 0, *arguments)
+            sriov.set_vfs(access.tree, address, 0, *arguments)
 
     def _require_unused(self, gpu: values.PhysicalGPU) -> None:
         """Nobody has a vGPU or VF of it, and no vGPU is there or defined."""
-        held = self._read_held()
-        owners, vfs = held.owners, gpu.functions - {gpu.name}
+        usage = self._read_usage()
+        owners, vfs = usage.owners, gpu.functions - {gpu.name}
         vgpus = {vgpu.name for vgpu in gpu.all_vgpus}
         if not self.is_undoing:
-            on_it = (m.uuid for m in held.mdevs if m.parent in vfs)
+            on_it = (m.uuid for m in usage.mdevs if m.parent in vfs)
             addresses = {str(vf.address) for vf in gpu.vfs}
-            vgpus.update(on_it, addresses & held.kept.functions.keys())
+            vgpus.update(on_it, addresses & usage.records.functions.keys())
         for name in sorted(vgpus | vfs):
             if name in owners:
                 raise _in_use(str(gpu), name, owners[name])
@@ -185,7 +185,7 @@ class Executor:
         are_all_there = len(gpu.vfs) == self._count_vfs(gpu)
         if not are_all_there or not preconditions.shows_types(gpu):
             return False
-        seen = libvirt_nodes.read_host(self._connection, self._around.tree)
+        seen = libvirt_nodes.read_host(self._connection, self._access.tree)
         return any(
             preconditions.shows_types(same) and len(same.vfs) == len(gpu.vfs)
             for same in seen.gpus
@@ -196,7 +196,7 @@ class Executor:
         """How many VFs are enabled, also if they are not all there yet."""
         if gpu.sriov is None:
             return 0
-        reader = pci_functions.FunctionReader(self._around.tree, [])
+        reader = pci_functions.FunctionReader(self._access.tree, [])
         try:
             return reader.count_vfs((*pci_functions.PCI, str(gpu)))
         except files.Unreadable as error:
@@ -205,9 +205,9 @@ class Executor:
             ) from error
 
     def _set_mixing(self, step: values.SetHeterogeneous) -> None:
-        around, gpu = self._around, _address(step.gpu)
+        access, gpu = self._access, _address(step.gpu)
         heterogeneous.set_mixing(
-            around.run, around.nvidia_smi, gpu, step.after, around.timeout
+            access.run, access.nvidia_smi, gpu, step.after, access.timeout
         )
 
     # -- vGPUs --------------------------------------------------------------
@@ -218,8 +218,8 @@ class Executor:
             with self._creating():
                 self._make_vgpu(step, address)
             return
-        with self._alone(), self._creating():
-            owner = self._read_held().owners.get(address.node_device_name)
+        with self._exclusive(), self._creating():
+            owner = self._read_usage().owners.get(address.node_device_name)
             current = self._read_current(address)
             if current is None:
                 return
@@ -242,7 +242,7 @@ class Executor:
     ) -> values.VGPUType | None:
         """The type of a VF; one that is not there has none."""
         try:
-            self._around.tree.list(*pci_functions.PCI, str(address))
+            self._access.tree.list(*pci_functions.PCI, str(address))
         except files.Unreadable as error:
             if error.gone:
                 return None
@@ -271,10 +271,10 @@ class Executor:
             )
 
     def _write_number(self, address: values.PciAddress, number: int) -> None:
-        around = self._around
+        access = self._access
         try:
             vendor_vfio.write_type_in_time(
-                around.tree, str(address), number, around.timeout
+                access.tree, str(address), number, access.timeout
             )
         except OSError as error:
             raise sriov.failed_write(error) from error
@@ -291,64 +291,64 @@ class Executor:
                     values.Mdev(step.uuid, step.parent, type_id, step.after),
                 )
             return
-        with self._alone(), self._creating():
-            held = self._read_held()
-            owner = held.owners.get(step.uuid)
-            if owner is not None and not self._may_replace(step, owner, held):
+        with self._exclusive(), self._creating():
+            usage = self._read_usage()
+            owner = usage.owners.get(step.uuid)
+            if owner is not None and not self._may_replace(step, owner, usage):
                 raise _in_use(step.gpu, step.uuid, owner)
-            known = {mdev.uuid: mdev for mdev in held.mdevs}
+            known = {mdev.uuid: mdev for mdev in usage.mdevs}
             if step.uuid in known:
                 mdev = dataclasses.replace(known[step.uuid], state=step.after)
                 mdevs.set_state(self._connection, mdev)
             elif any(
                 vgpu.uuid == step.uuid
-                for gpu in self.look().gpus
+                for gpu in self.read_host().gpus
                 for vgpu in gpu.all_vgpus
             ):
                 raise exception.StepFailed(
                     'libvirt does not show it.',
                     _LOOK_AGAIN,
                 )
-        if step.uuid in self.made_again:
+        if step.uuid in self.recreated:
             self._await_gone(step.uuid)
 
     def _await_gone(self, uuid: str) -> None:
         """Until libvirt has noticed it, it would not define one anew."""
         from nova_vgpu.host import mdevs
 
-        around = self._around
-        end = around.now() + around.timeout
+        access = self._access
+        end = access.now() + access.timeout
         while any(m.uuid == uuid for m in mdevs.list_mdevs(self._connection)):
-            if around.now() >= end:
+            if access.now() >= end:
                 raise exception.StepFailed(
                     'libvirt still shows it.', _LOOK_AGAIN
                 )
-            around.sleep(_PAUSE)
+            access.sleep(_PAUSE)
 
     def _may_replace(
         self,
         step: values.SetMdev,
         owner: values.Guest,
-        held: values.Usage,
+        usage: values.Usage,
     ) -> bool:
         """Whether what a guest has is to go, because it is of a wrong type.
 
         It comes back with the right one.
         """
-        if owner.running or step.uuid not in self.made_again:
+        if owner.running or step.uuid not in self.recreated:
             return False
-        host = self.look()
+        host = self.read_host()
         names = type_matching.list_type_names(host)
         return any(
             vgpu.uuid == step.uuid
-            and mdev_records.find_mistaken(vgpu, held, names)
+            and mdev_records.find_wanted_type(vgpu, usage, names)
             for gpu in host.gpus
             for vgpu in gpu.all_vgpus
         )
 
     def _resolve(self, step: values.SetMdev) -> values.VGPUType:
         """The type of an mdev, as its parent calls it now."""
-        for gpu in self._host.gpus or self.look().gpus:
+        for gpu in self._host.gpus or self.read_host().gpus:
             if step.parent in gpu.functions:
                 return preconditions.choose(step.type, step.parent, gpu.types)
         raise exception.StepFailed(
@@ -358,7 +358,7 @@ class Executor:
     # -- looking ------------------------------------------------------------
 
     def _read_gpu(self, name: str) -> values.PhysicalGPU:
-        for gpu in self.look().gpus:
+        for gpu in self.read_host().gpus:
             if str(gpu) == name:
                 return gpu
         raise exception.StepFailed(
@@ -370,7 +370,7 @@ class Executor:
     ) -> tuple[values.VGPUType | None, list[values.VGPUType]]:
         """The type of a VF, if it has one, and those that it would take."""
         faults: list[values.ReadFault] = []
-        reader = pci_functions.FunctionReader(self._around.tree, faults)
+        reader = pci_functions.FunctionReader(self._access.tree, faults)
         where = (*pci_functions.PCI, str(address))
         offers, vgpus = reader.read_vendor_vfio(
             address.node_device_name, where
@@ -386,21 +386,21 @@ class Executor:
         ]
         return next(iter(current), None), [offer.type for offer in offers]
 
-    def _read_held(self) -> values.Usage:
-        return host_access.read_held(
-            self._around, self._connection, self._warn
+    def _read_usage(self) -> values.Usage:
+        return host_access.read_usage(
+            self._access, self._connection, self._warn
         )
 
     @contextlib.contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         """While no server has chosen a vGPU that its guest does not show."""
-        around = self._around
-        with locks.hold_claims(around.locks, around.timeout, alone=True):
+        access = self._access
+        with locks.hold_claims(access.locks, access.timeout, exclusive=True):
             yield
 
     @contextlib.contextmanager
     def _creating(self) -> Iterator[None]:
-        with locks.hold_creation(self._around.locks, self._around.timeout):
+        with locks.hold_creation(self._access.locks, self._access.timeout):
             yield
 
 

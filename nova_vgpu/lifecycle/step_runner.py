@@ -97,8 +97,8 @@ class Reporter(typing.Protocol):
     def finish(self, step: values.Step, event: str) -> None: ...
 
 
-def perform(
-    around: host_access.HostAccess,
+def execute(
+    access: host_access.HostAccess,
     found: Iterable[values.GPUSteps],
     executor: step_executor.Executor,
     outcome: Outcome,
@@ -107,34 +107,34 @@ def perform(
     stops_at: Container[str] = ('failed',),
     is_replanned: bool = False,
 ) -> None:
-    """Take the steps of all GPUs, in turn.
+    """Execute the steps of all GPUs, in turn.
 
     :param stops_at: what becomes of a step after which no further one of its
         GPU is tried.
-    :param is_replanned: whether the host is looked at again after this: then
+    :param is_replanned: whether the host is read again after this: then
         it is no failure that a step does not fit it any more.
     """
-    executor.look()
-    lanes = [_GPURun(collections.deque(c.steps)) for c in found]
-    executor.made_again = frozenset(
+    executor.read_host()
+    runs = [_GPURun(collections.deque(c.steps)) for c in found]
+    executor.recreated = frozenset(
         step.uuid
-        for lane in lanes
-        for step in lane.steps
+        for run in runs
+        for step in run.steps
         if isinstance(step, values.SetMdev) and step.after.is_started
     )
-    while any(lane.steps for lane in lanes):
+    while any(run.steps for run in runs):
         is_stuck = True
-        for lane in lanes:
-            if not lane.steps:
+        for run in runs:
+            if not run.steps:
                 continue
-            step = lane.steps[0]
-            if lane.began is None:
+            step = run.steps[0]
+            if run.began is None:
                 if journal is not None:
                     journal.begin(step)
                 reporter.begin(step)
-                lane.began = around.now()
+                run.began = access.now()
             event = _take(
-                around, step, executor, outcome, lane.began, is_replanned
+                access, step, executor, outcome, run.began, is_replanned
             )
             if event is None:
                 continue
@@ -143,13 +143,13 @@ def perform(
                 is_untouched = event == PUT_OFF or outcome.is_outdated(step)
                 journal.finish(step, 'refused' if is_untouched else event)
             reporter.finish(step, event)
-            lane.go_on(event, stops_at)
+            run.go_on(event, stops_at)
         if is_stuck:
-            around.sleep(_PAUSE)
+            access.sleep(_PAUSE)
 
 
 def _take(
-    around: host_access.HostAccess,
+    access: host_access.HostAccess,
     step: values.Step,
     executor: step_executor.Executor,
     outcome: Outcome,
@@ -177,16 +177,16 @@ def _take(
     if is_done:
         outcome.done.append(step)
         return 'done'
-    if around.now() - began < around.timeout:
+    if access.now() - began < access.timeout:
         return None
-    outcome.failures.append(Failure(step, _too_late(around, step)))
+    outcome.failures.append(Failure(step, _too_late(access, step)))
     return 'failed'
 
 
 def _too_late(
-    around: host_access.HostAccess, step: values.Step
+    access: host_access.HostAccess, step: values.Step
 ) -> exception.StepFailed:
-    message = f'It did not come about within {around.timeout:g} seconds.'
+    message = f'Timed out after {access.timeout:g} s.'
     if isinstance(step, values.AwaitTypes):
         return exception.StepFailed(
             message,

@@ -21,17 +21,17 @@ import dataclasses
 
 from nova_vgpu import values
 
-_GONE = 'no more: '
+_GONE = 'resolved: '
 _LONGEST_PAUSE = 3600.0
 
 
-def list_findings(survey: values.DriftReport) -> tuple[str, ...]:
+def list_findings(report: values.DriftReport) -> tuple[str, ...]:
     """All that is not as it should be, each once."""
     lines = [
-        *(f'{p.severity.value}: {p}' for p in survey.plan.problems),
-        *(f'warning: {fault}' for fault in survey.host.faults),
-        *(f'drift: GPU {step.gpu}: {step}' for step in survey.steps),
-        *(f'refused: {refusal}' for refusal in survey.refusals),
+        *(f'{p.severity.value}: {p}' for p in report.plan.problems),
+        *(f'warning: {fault}' for fault in report.host.faults),
+        *(f'drift: GPU {step.gpu}: {step}' for step in report.steps),
+        *(f'refused: {refusal}' for refusal in report.refusals),
     ]
     return tuple(dict.fromkeys(' '.join(line.split()) for line in lines))
 
@@ -46,13 +46,13 @@ def list_news(
     )
 
 
-def summarise(survey: values.DriftReport) -> str:
+def summarise(report: values.DriftReport) -> str:
     """The host in one line."""
-    serving = sum(a.serves for a in survey.plan.assignments)
-    bad = survey.plan.problems_of(values.Severity.FATAL, values.Severity.ERROR)
+    serving = sum(a.serves for a in report.plan.assignments)
+    bad = report.plan.problems_of(values.Severity.FATAL, values.Severity.ERROR)
     return (
-        f'{serving} of {len(survey.plan.gpus)} GPUs serve, '
-        f'{len(survey.steps)} steps of drift, {len(survey.refusals)} things '
+        f'{serving} of {len(report.plan.gpus)} GPUs serve, '
+        f'{len(report.steps)} steps of drift, {len(report.refusals)} things '
         f'in use, {len(bad)} problems'
     )
 

@@ -43,10 +43,10 @@ _ABSENT = values.MdevState.ABSENT
 _PERSISTENT = values.MdevState.PERSISTENT
 
 
-def plan_courses(
+def plan_steps(
     plan: values.Plan,
     host: values.Host,
-    held: values.Usage,
+    usage: values.Usage,
     creation: values.Creation,
     new_uuid: Callable[[], str],
 ) -> tuple[values.GPUSteps, ...]:
@@ -62,7 +62,7 @@ def plan_courses(
         if problem.code in ('type-not-offered', 'mig-off')
     }
     return tuple(
-        _Planner(assigned, held, names, ahead, new_uuid).plan()
+        _Planner(assigned, usage, names, ahead, new_uuid).plan()
         for assigned in plan.assignments
         if str(assigned.gpu) not in not_offered
         or _may_be_hidden(assigned, names)
@@ -75,7 +75,7 @@ class _Planner:
     def __init__(
         self,
         assigned: values.Assignment,
-        held: values.Usage,
+        usage: values.Usage,
         names: Mapping[str, str],
         ahead: bool,
         new_uuid: Callable[[], str],
@@ -83,8 +83,8 @@ class _Planner:
         self._assigned = assigned
         self._gpu = assigned.gpu
         self._name = str(assigned.gpu)
-        self._held = held
-        self._owners = held.owners
+        self._usage = usage
+        self._owners = usage.owners
         self._names = names
         self._ahead = ahead
         self._new_uuid = new_uuid
@@ -128,7 +128,7 @@ class _Planner:
             mdevs_to_recreate.RecreateInput(
                 self._gpu,
                 self._functions,
-                self._held,
+                self._usage,
                 self._names,
                 self._is_declared,
             )
@@ -175,15 +175,15 @@ class _Planner:
                     vgpu.function,
                     vgpu.uuid,
                     called,
-                    self._held.state_of(vgpu.uuid),
+                    self._usage.state_of(vgpu.uuid),
                     _ABSENT,
                 )
         for mdev in mdev_records.list_lost(
-            self._gpu, self._functions, self._held
+            self._gpu, self._functions, self._usage
         ):
             if mdev.uuid in self._owners or not mdev.state.is_defined:
                 continue
-            vgpu_type = mdev_records.type_of(mdev, self._held, self._names)
+            vgpu_type = mdev_records.type_of(mdev, self._usage, self._names)
             if not self._is_declared(vgpu_type):
                 yield values.SetMdev(
                     self._name,
@@ -200,9 +200,9 @@ class _Planner:
         A reboot of the host takes them away.
         """
         for mdev in mdev_records.list_lost(
-            self._gpu, self._functions, self._held
+            self._gpu, self._functions, self._usage
         ):
-            vgpu_type = mdev_records.type_of(mdev, self._held, self._names)
+            vgpu_type = mdev_records.type_of(mdev, self._usage, self._names)
             if mdev.uuid in self._owners or (
                 self._is_declared(vgpu_type) and self._has_place(mdev)
             ):
@@ -243,7 +243,7 @@ class _Planner:
         operator enabled it.
         """
         found = set()
-        for guest in self._held.guests:
+        for guest in self._usage.guests:
             noted = {vgpu.name: vgpu.type_name for vgpu in guest.vgpus}
             for address in sorted(guest.functions):
                 function = address.node_device_name
@@ -252,7 +252,7 @@ class _Planner:
                 if function in noted or self._ahead:
                     found.add(function)
                     yield function, noted.get(function) or self._declared_name
-        for text, wanted in self._held.kept.functions.items():
+        for text, wanted in self._usage.records.functions.items():
             function = values.PciAddress.parse(text).node_device_name
             if function not in self._functions or function in found:
                 continue

@@ -52,15 +52,15 @@ def enable_vfs(gpu: values.PhysicalGPU) -> values.GPUSteps:
             f'To have all of them: nova-vgpu sriov disable {gpu}, and then '
             'enable them.'
         )
-    course: list[values.Step] = []
+    found: list[values.Step] = []
     if gpu.driver in (None, readiness.STUB_DRIVER):
-        course.append(values.RepairDriver(str(gpu)))
+        found.append(values.RepairDriver(str(gpu)))
     if not gpu.vfs:
-        course.append(values.SetVFs(str(gpu), 0, gpu.sriov.total))
+        found.append(values.SetVFs(str(gpu), 0, gpu.sriov.total))
     made_by = capabilities.vendor_of(gpu)
     if not gpu.types and made_by is not None and made_by.type_prefixes:
-        course.append(values.AwaitTypes(str(gpu)))
-    return values.GPUSteps(str(gpu), tuple(course))
+        found.append(values.AwaitTypes(str(gpu)))
+    return values.GPUSteps(str(gpu), tuple(found))
 
 
 def disable_vfs(gpu: values.PhysicalGPU) -> values.GPUSteps:
@@ -73,7 +73,7 @@ def disable_vfs(gpu: values.PhysicalGPU) -> values.GPUSteps:
 
 def enable_device(
     host: values.Host,
-    held: values.Usage,
+    usage: values.Usage,
     plan: values.Plan,
     device: str,
     wanted: str,
@@ -89,10 +89,10 @@ def enable_device(
     gpu, vf = _find(host, device)
     _require_known(gpu, wanted, type_matching.list_type_names(host))
     _require_declared(plan, gpu, wanted)
-    places = {mdev.parent for mdev in held.mdevs} - {gpu.name}
-    taken = places.union(held.owners)
+    places = {mdev.parent for mdev in usage.mdevs} - {gpu.name}
+    taken = places.union(usage.owners)
     if vf is not None and vf.name in taken:
-        owner = held.owners.get(vf.name)
+        owner = usage.owners.get(vf.name)
         whose = f'server {owner.uuid} has it' if owner else 'an mdev is there'
         raise exception.NotAvailable(f'{device} takes no vGPU: {whose}.')
     offers = {
@@ -118,14 +118,14 @@ def enable_device(
 
 
 def disable_device(
-    host: values.Host, held: values.Usage, device: str
+    host: values.Host, usage: values.Usage, device: str
 ) -> values.SetType | values.SetMdev | None:
     """Take back a vGPU, by its VF or its UUID; None if it is none.
 
     :raises NoSuchDevice: if there is no such device.
     """
     names = type_matching.list_type_names(host)
-    for mdev in held.mdevs:
+    for mdev in usage.mdevs:
         if mdev.uuid == device.strip().lower():
             gpu = next(
                 (str(g) for g in host.gpus if mdev.parent in g.functions),
@@ -139,10 +139,10 @@ def disable_device(
                 mdev.state,
                 values.MdevState.ABSENT,
             )
-    kept = _find_kept(held, device)
+    kept = _find_kept(usage, device)
     if kept is not None and not _is_vgpu(host, kept):
         # It is to be one; that ends with this.
-        name = held.kept.functions[str(kept)]
+        name = usage.records.functions[str(kept)]
         return values.SetType(_gpu_of(host, kept), str(kept), name, '')
     found, vf = _find(host, device)
     if vf is None:
@@ -151,22 +151,22 @@ def disable_device(
             f'{device} is a GPU. Name a virtual function or the UUID of a '
             f'vGPU of it: {there}.'
         )
-    on_it = [mdev for mdev in held.mdevs if mdev.parent == vf.name]
+    on_it = [mdev for mdev in usage.mdevs if mdev.parent == vf.name]
     if on_it:
-        return disable_device(host, held, on_it[0].uuid)
+        return disable_device(host, usage, on_it[0].uuid)
     for vgpu in vf.vgpus:
         called = names.get(vgpu.type_id, vgpu.type_id)
         return values.SetType(str(found), str(vf.address), called, '')
     return None
 
 
-def _find_kept(held: values.Usage, device: str) -> values.PciAddress | None:
+def _find_kept(usage: values.Usage, device: str) -> values.PciAddress | None:
     """The function that was enabled by hand, if that is what is meant."""
     try:
         address = values.PciAddress.parse(device)
     except values.MalformedAddress:
         return None
-    return address if str(address) in held.kept.functions else None
+    return address if str(address) in usage.records.functions else None
 
 
 def _is_vgpu(host: values.Host, address: values.PciAddress) -> bool:

@@ -34,17 +34,17 @@ from nova_vgpu.plan import type_matching
 def list_lost(
     gpu: values.PhysicalGPU,
     functions: Container[str],
-    held: values.Usage,
+    usage: values.Usage,
 ) -> Iterator[values.Mdev]:
     """mdevs of a GPU that are not there and are to be, or are defined."""
-    owners = held.owners
-    known = {mdev.uuid for mdev in held.mdevs}
+    owners = usage.owners
+    known = {mdev.uuid for mdev in usage.mdevs}
     known.update(vgpu.name for vgpu in gpu.all_vgpus)
-    for mdev in held.mdevs:
+    for mdev in usage.mdevs:
         if mdev.parent in functions and mdev.state is values.MdevState.DEFINED:
             yield mdev
-    for uuid, kept in held.kept.mdevs.items():
-        wanted = uuid in owners or uuid in held.unfinished
+    for uuid, kept in usage.records.mdevs.items():
+        wanted = uuid in owners or uuid in usage.unfinished
         if wanted and uuid not in known and kept.parent in functions:
             yield values.Mdev(
                 uuid,
@@ -55,15 +55,15 @@ def list_lost(
 
 
 def type_of(
-    mdev: values.Mdev, held: values.Usage, names: Mapping[str, str]
+    mdev: values.Mdev, usage: values.Usage, names: Mapping[str, str]
 ) -> values.VGPUType:
     """What an mdev is: its id may mean another type by now."""
-    known = _find_name(mdev.uuid, mdev.parent, mdev.type_id, held)
+    known = _find_name(mdev.uuid, mdev.parent, mdev.type_id, usage)
     return values.VGPUType(mdev.type_id, known or names.get(mdev.type_id))
 
 
-def find_mistaken(
-    vgpu: values.VGPU, held: values.Usage, names: Mapping[str, str]
+def find_wanted_type(
+    vgpu: values.VGPU, usage: values.Usage, names: Mapping[str, str]
 ) -> str | None:
     """The type that an mdev is to be of, if it is there as another one.
 
@@ -72,7 +72,7 @@ def find_mistaken(
     current = names.get(vgpu.type_id)
     if vgpu.uuid is None or current is None:
         return None
-    known = _find_name(vgpu.uuid, vgpu.function, vgpu.type_id, held)
+    known = _find_name(vgpu.uuid, vgpu.function, vgpu.type_id, usage)
     if known is None:
         return None
     same = values.VGPUType(vgpu.type_id, current)
@@ -80,12 +80,12 @@ def find_mistaken(
 
 
 def _find_name(
-    uuid: str, parent: str, type_id: str, held: values.Usage
+    uuid: str, parent: str, type_id: str, usage: values.Usage
 ) -> str | None:
     """The name by which the type of an mdev is known; not by its id."""
-    owner = held.owners.get(uuid)
+    owner = usage.owners.get(uuid)
     noted = {v.name: v.type_name for v in owner.vgpus} if owner else {}
-    kept = held.kept.mdevs.get(uuid)
+    kept = usage.records.mdevs.get(uuid)
     # Files of older releases have no ids.
     if kept and (kept.parent, kept.type_id or type_id) != (parent, type_id):
         kept = None  # somebody made it anew

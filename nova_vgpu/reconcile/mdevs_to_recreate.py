@@ -45,7 +45,7 @@ class RecreateInput:
 
     gpu: values.PhysicalGPU
     functions: Collection[str]
-    held: values.Usage
+    usage: values.Usage
     names: Mapping[str, str]
     is_declared: Callable[[values.VGPUType], bool]
 
@@ -104,14 +104,14 @@ def size_of(gpu: values.PhysicalGPU, name: str) -> int | None:
 
 def _find(scene: RecreateInput) -> Iterator[_Mistake]:
     for vgpu in scene.gpu.all_vgpus:
-        wanted = mdev_records.find_mistaken(vgpu, scene.held, scene.names)
+        wanted = mdev_records.find_wanted_type(vgpu, scene.usage, scene.names)
         if (
             wanted is None
             or vgpu.uuid is None
             or vgpu.function not in scene.functions
         ):
             continue
-        owner = scene.held.owners.get(vgpu.uuid)
+        owner = scene.usage.owners.get(vgpu.uuid)
         is_declared = scene.is_declared(values.VGPUType(wanted, wanted))
         if owner is not None or is_declared:
             yield _Mistake(vgpu, vgpu.uuid, wanted, owner)
@@ -151,7 +151,7 @@ def _is_in_the_way(scene: RecreateInput, vgpu: values.VGPU) -> bool:
     vgpu_type = values.VGPUType(vgpu.type_id, scene.names.get(vgpu.type_id))
     return (
         vgpu.function in scene.functions
-        and vgpu.name not in scene.held.owners
+        and vgpu.name not in scene.usage.owners
         and not scene.is_declared(vgpu_type)
     )
 
@@ -162,7 +162,7 @@ def _remove(scene: RecreateInput, mistake: _Mistake) -> values.SetMdev:
         mistake.vgpu.function,
         mistake.uuid,
         scene.names[mistake.vgpu.type_id],
-        scene.held.state_of(mistake.uuid),
+        scene.usage.state_of(mistake.uuid),
         values.MdevState.ABSENT,
     )
 

@@ -19,13 +19,13 @@ import typing
 from nova_vgpu import values
 
 
-def undo(course: values.GPUSteps) -> values.GPUSteps:
+def undo(planned: values.GPUSteps) -> values.GPUSteps:
     """The way back: every step the other way round, the last one first."""
     return values.GPUSteps(
-        course.gpu,
+        planned.gpu,
         tuple(
             _turn(step)
-            for step in reversed(course.steps)
+            for step in reversed(planned.steps)
             if not isinstance(step, values.RepairDriver | values.AwaitTypes)
         ),
     )

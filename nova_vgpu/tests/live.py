@@ -122,12 +122,12 @@ class LiveHost(fixtures.Fixture):
         self.addCleanup(directory.cleanup)
         self.path = pathlib.Path(directory.name)
         (self.path / 'locks').mkdir()
-        self.around = self.make_host_access()
+        self.access = self.make_host_access()
 
     def number_uuids(self) -> None:
         """Let UUIDs be the same in every run, one after the other."""
         numbers = itertools.count(1)
-        self.around = self.make_host_access(
+        self.access = self.make_host_access(
             new_uuid=lambda: str(uuid.UUID(int=next(numbers)))
         )
 
@@ -160,11 +160,11 @@ class LiveHost(fixtures.Fixture):
         yield self.machine.libvirt
 
     def apply(self, text: str, gpu: str | None = None) -> step_runner.Outcome:
-        wish = apply.Configuration(declare(text), (), gpu)
-        return apply.apply(self.around, wish, Recorder())
+        configuration = apply.Configuration(declare(text), (), gpu)
+        return apply.apply(self.access, configuration, Recorder())
 
     def restore(self) -> step_runner.Outcome | None:
-        return apply.restore(self.around, Recorder())
+        return apply.restore(self.access, Recorder())
 
     def read(self) -> values.Host:
         return sysfs.read_host(self.machine.kernel.files)
@@ -220,7 +220,7 @@ class LiveHost(fixtures.Fixture):
     ) -> str:
         """Create an mdev on a function, as nova-compute does it."""
         parent = values.PciAddress.parse(address).node_device_name
-        made = self.around.new_uuid()
+        made = self.access.new_uuid()
         type_id = self._find_type(address, type_name).id
         mdevs.set_state(
             self.machine.libvirt,

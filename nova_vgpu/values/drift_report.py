@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What one look at a host tells, beside what is declared for it."""
+"""What was found on a host, beside what is declared for it."""
 
 import dataclasses
 
@@ -24,21 +24,21 @@ from nova_vgpu.values import usage
 class DriftReport:
     """A host, what is declared for it, and what an apply would do first.
 
-    There are no courses if the configuration has to be corrected.
+    There are no ``gpu_steps`` if the configuration has to be corrected.
     ``last_apply`` is when the host was last changed by one, in seconds since
     the epoch.
     """
 
     plan: plan.Plan
     host: host.Host
-    held: usage.Usage
-    courses: tuple[step.GPUSteps, ...] = ()
+    usage: usage.Usage
+    gpu_steps: tuple[step.GPUSteps, ...] = ()
     last_apply: float | None = None
 
     @property
     def steps(self) -> tuple[step.Step, ...]:
-        return tuple(s for course in self.courses for s in course.steps)
+        return tuple(s for of_gpu in self.gpu_steps for s in of_gpu.steps)
 
     @property
     def refusals(self) -> tuple[step.Refusal, ...]:
-        return tuple(r for course in self.courses for r in course.refusals)
+        return tuple(r for of_gpu in self.gpu_steps for r in of_gpu.refusals)

@@ -70,7 +70,7 @@ class Usage:
 
     guests: tuple[guest.Guest, ...] = ()
     mdevs: tuple[Mdev, ...] = ()
-    kept: VGPURecords = VGPURecords()
+    records: VGPURecords = VGPURecords()
     unfinished: frozenset[str] = frozenset()
 
     def state_of(self, uuid: str) -> step.MdevState:

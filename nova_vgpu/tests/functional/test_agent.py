@@ -88,7 +88,7 @@ class AgentTestCase(testtools.TestCase):
         self.is_libvirt_up = True
         self.said: list[str] = []
         self.samples: dict[tuple[str, ...], float] = {}
-        self.around = host_access.HostAccess(
+        self.access = host_access.HostAccess(
             tree=self.machine.kernel.files,
             connect=self.connect,
             state=state.StateDirectory(str(self.directory / 'state')),
@@ -108,7 +108,7 @@ class AgentTestCase(testtools.TestCase):
         declaration, problems = application.load_declaration(
             [str(self.config)], []
         )
-        return self.around, apply.Configuration(declaration, problems)
+        return self.access, apply.Configuration(declaration, problems)
 
     def show(self, samples: typing.Iterable[metrics.Sample]) -> None:
         self.samples = {(s.name, *s.labels): s.value for s in samples}
@@ -155,7 +155,7 @@ class TestDrift(AgentTestCase):
             lambda: self.assertIn(f'drift: {ENABLE}', self.hear()),
             lambda: self.assertEqual([], self.hear()),
             self.enable,
-            lambda: self.assertIn(f'no more: drift: {ENABLE}', self.hear()),
+            lambda: self.assertIn(f'resolved: drift: {ENABLE}', self.hear()),
             lambda: self.assertEqual([], self.hear()),
         )
         self.assertEqual(['stopped'], self.said)
@@ -196,7 +196,7 @@ class TestRepair(AgentTestCase):
         self.assertEqual(32, self.vfs())
         said = self.hear()
         self.assertIn(f'done: {ENABLE}', said)
-        self.assertIn(f'no more: drift: {ENABLE}', said)
+        self.assertIn(f'resolved: drift: {ENABLE}', said)
         self.assertEqual(0, self.count('drift_steps', A40))
         self.assertIsNotNone(self.count('last_apply_timestamp_seconds'))
 
@@ -253,7 +253,7 @@ class TestRepair(AgentTestCase):
     def test_it_does_not_stand_in_line_behind_another_command(self) -> None:
         with contextlib.ExitStack() as stack:
             stack.enter_context(
-                locks.hold_apply(self.around.state.path, 1, self.fail)
+                locks.hold_apply(self.access.state.path, 1, self.fail)
             )
             self.live(
                 lambda: self.assertEqual(0, self.vfs()),
@@ -282,7 +282,7 @@ class TestFailures(AgentTestCase):
             lambda: self.assertEqual(0, self.count('last_round_success')),
             lambda: self.assertIsNone(self.count('gpus', 'serving')),
             lambda: set_libvirt(True),
-            lambda: self.assertEqual([f'no more: {failure}'], self.hear()),
+            lambda: self.assertEqual([f'resolved: {failure}'], self.hear()),
             lambda: self.assertEqual(2, self.count('gpus', 'serving')),
         )
         self.assertEqual(5, self.count('round_failures_total'))
@@ -310,7 +310,7 @@ class TestFailures(AgentTestCase):
         self.assertEqual(1, self.count('last_round_success'))
 
     def test_a_broken_journal_hides_nothing_else(self) -> None:
-        self.around.state.replace(journal.FILE, 'mess\nmess\n')
+        self.access.state.replace(journal.FILE, 'mess\nmess\n')
         self.live()
         self.assertIsNone(self.count('last_apply_timestamp_seconds'))
         self.assertEqual(1, self.count('last_round_success'))
@@ -343,21 +343,21 @@ class TestStop(AgentTestCase):
             script.stop()
             return run(argv, seconds, keep)
 
-        self.around = dataclasses.replace(self.around, run=run_and_stop)
+        self.access = dataclasses.replace(self.access, run=run_and_stop)
         self.follow(script, enforce=True)
         self.assertEqual((32, 0), (self.vfs(), self.vfs(L40S)))
         self.assertEqual([f'done: {ENABLE}', 'stopped'], self.said[-2:])
-        log = journal.Journal(self.around.state).read()
+        log = journal.Journal(self.access.state).read()
         self.assertTrue(log.is_open)
 
     def test_what_it_left_is_done_by_the_next_apply(self) -> None:
         self.test_the_step_at_hand_is_ended_and_no_other_begun()
-        self.around = dataclasses.replace(
-            self.around, run=self.machine.tools.run
+        self.access = dataclasses.replace(
+            self.access, run=self.machine.tools.run
         )
         self.live(enforce=True)
         self.assertNotEqual(0, self.vfs(L40S))
-        log = journal.Journal(self.around.state).read()
+        log = journal.Journal(self.access.state).read()
         self.assertFalse(log.is_open)
 
     def test_it_does_not_wait_for_types_that_do_not_come(self) -> None:
@@ -370,7 +370,7 @@ class TestStop(AgentTestCase):
             if clock.now() > 5:
                 script.stop()
 
-        self.around = dataclasses.replace(self.around, sleep=sleep)
+        self.access = dataclasses.replace(self.access, sleep=sleep)
         self.follow(script, enforce=True)
         self.assertLess(clock.now(), 10)
         self.assertEqual('stopped', self.said[-1])

@@ -65,12 +65,12 @@ def main() -> None:
             raise AssertionError(str(failures))
         with machine.share(host.machine) as shared:
             shared = typing.cast(typing.Any, shared)
-            around = _surroundings(host, shared)
+            access = _surroundings(host, shared)
             with contextlib.ExitStack() as stack:
                 running = [
-                    stack.enter_context(_started(_apply, around)),
+                    stack.enter_context(_started(_apply, access)),
                     stack.enter_context(
-                        _started(_serve, around, shared.libvirt())
+                        _started(_serve, access, shared.libvirt())
                     ),
                 ]
                 applies, servers = map(_finish, running)
@@ -128,14 +128,14 @@ def _finish(receiver: typing.Any) -> int:
     return count
 
 
-def _apply(around: host_access.HostAccess) -> int:
+def _apply(access: host_access.HostAccess) -> int:
     """Back and forth; what is refused is refused, nothing fails."""
     count = 0
     ends = time.monotonic() + SECONDS
     while time.monotonic() < ends:
         text = DECLARATIONS[count % len(DECLARATIONS)]
-        wish = apply.Configuration(live.declare(text))
-        outcome = apply.apply(around, wish, live.Recorder())
+        configuration = apply.Configuration(live.declare(text))
+        outcome = apply.apply(access, configuration, live.Recorder())
         # A GPU can be filled by the other process in the meantime.
         lost = [f for f in outcome.failures if 'o space' not in str(f)]
         lost = [f for f in lost if 'not available' not in str(f)]
@@ -146,18 +146,18 @@ def _apply(around: host_access.HostAccess) -> int:
     return count
 
 
-def _serve(around: host_access.HostAccess, libvirt: typing.Any) -> int:
+def _serve(access: host_access.HostAccess, libvirt: typing.Any) -> int:
     """Boot and delete servers, under the locks that nova-compute takes."""
     count = 0
     ends = time.monotonic() + SECONDS
     declaration = live.declare(live.ALL_THREE)
     while time.monotonic() < ends:
         server = f'server-{count}'
-        with locks.hold_claims(around.locks, 60.0, alone=False):
+        with locks.hold_claims(access.locks, 60.0, exclusive=False):
             with lockutils.lock(
-                locks.CREATION, external=True, lock_path=around.locks
+                locks.CREATION, external=True, lock_path=access.locks
             ):
-                chosen = _choose(around, declaration, count)
+                chosen = _choose(access, declaration, count)
             if chosen is None:
                 continue
             name, type_name = chosen
@@ -176,16 +176,16 @@ def _serve(around: host_access.HostAccess, libvirt: typing.Any) -> int:
 
 
 def _choose(
-    around: host_access.HostAccess,
+    access: host_access.HostAccess,
     declaration: values.Declaration,
     turn: int,
 ) -> tuple[str, str] | None:
     """An idle vGPU of a GPU, or a new one; None if it has no room."""
-    with around.connect() as connection:
-        picture = host_access.look(around, connection, print)
-        plan = mapper.make_plan(declaration, picture.host)
+    with access.connect() as connection:
+        state = host_access.read_state(access, connection, print)
+        plan = mapper.make_plan(declaration, state.host)
         assigned = plan.assignments[turn % len(plan.assignments)]
-        wanted, taken = assigned.type, set(picture.held.owners)
+        wanted, taken = assigned.type, set(state.usage.owners)
         if wanted is None or wanted.name is None:
             return None
         for name in upkeep.list_idle(assigned, taken):
@@ -195,12 +195,12 @@ def _choose(
             return None
         if assigned.gpu.framework is values.Framework.VENDOR_VFIO:
             number = vendor_vfio.number_of(wanted)
-            vendor_vfio.write_type(around.tree, _address(function), number)
+            vendor_vfio.write_type(access.tree, _address(function), number)
             return function, wanted.name
         made = str(uuid.uuid4())
-        state = values.MdevState.PERSISTENT
+        persistent = values.MdevState.PERSISTENT
         mdevs.set_state(
-            connection, values.Mdev(made, function, wanted.id, state)
+            connection, values.Mdev(made, function, wanted.id, persistent)
         )
         return made, wanted.name
 

@@ -193,7 +193,7 @@ class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
 
         def is_held() -> bool:
             hold = locks.hold_claims(
-                CONF.oslo_concurrency.lock_path, 0, alone=True
+                CONF.oslo_concurrency.lock_path, 0, exclusive=True
             )
             try:
                 with hold:

@@ -172,7 +172,7 @@ class TestApply(ChangeTestCase):
         self.machine.kernel.delays.vfs = 1000.0
         answer = self.run_it('apply', '--timeout', '60')
         self.assert_not_served(answer)
-        self.assertIn('within 60 seconds', answer.stderr)
+        self.assertIn('Timed out after 60 s', answer.stderr)
 
     def test_the_cure_of_what_failed_is_not_to_do_it(self) -> None:
         self.machine.tools.behaviour.hanging = {'sriov-manage'}
@@ -200,7 +200,7 @@ class TestApply(ChangeTestCase):
         self.machine.kernel.delays.types = 1000.0
         answer = self.run_it('apply', '--timeout', '60')
         self.assert_refused(
-            answer, live.A10, 'within 60 seconds', 'nvidia-vgpu-mgr'
+            answer, live.A10, 'Timed out after 60 s', 'nvidia-vgpu-mgr'
         )
 
 

@@ -93,12 +93,12 @@ class TestCreation(LockTestCase):
 
 
 class TestClaims(LockTestCase):
-    def hold(self, alone: bool) -> contextlib.AbstractContextManager[None]:
-        return locks.hold_claims(str(self.path), 0.05, alone)
+    def hold(self, exclusive: bool) -> contextlib.AbstractContextManager[None]:
+        return locks.hold_claims(str(self.path), 0.05, exclusive)
 
     def test_servers_do_not_keep_each_other_waiting(self) -> None:
-        with self.hold(alone=False):
-            self.assertTrue(self.run_elsewhere(self.hold(alone=False)))
+        with self.hold(exclusive=False):
+            self.assertTrue(self.run_elsewhere(self.hold(exclusive=False)))
 
     def test_a_server_keeps_commands_waiting_and_they_it(self) -> None:
         for one, other in ((False, True), (True, False), (True, True)):
@@ -110,7 +110,7 @@ class TestFiles(LockTestCase):
     def test_they_belong_to_the_owner_of_the_directory(self) -> None:
         if os.geteuid() == 0:
             os.chown(self.path, 12345, 54321)
-        with locks.hold_claims(str(self.path), 1, alone=True):
+        with locks.hold_claims(str(self.path), 1, exclusive=True):
             found = os.stat(self.path / locks.CLAIMS)
             owner = os.stat(self.path)
         self.assertEqual(
@@ -187,7 +187,7 @@ class TestFiles(LockTestCase):
                 path = self.path / str(turn)
                 path.mkdir(exist_ok=True)
                 try:
-                    with locks.hold_claims(str(path), 30, alone=False):
+                    with locks.hold_claims(str(path), 30, exclusive=False):
                         pass
                 except exception.StateUnusable as error:
                     failures.append(error)
@@ -204,7 +204,7 @@ class TestFiles(LockTestCase):
         self.path.rmdir()
         error = self.assertRaises(
             exception.StateUnusable,
-            locks.hold_claims(str(self.path), 1, alone=True).__enter__,
+            locks.hold_claims(str(self.path), 1, exclusive=True).__enter__,
         )
         self.assertIn(str(self.path), str(error))
         self.assertFalse(self.path.exists())

@@ -18,6 +18,7 @@ import pathlib
 import fixtures
 import testtools
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import state
 from nova_vgpu.host import vgpu_store
@@ -53,4 +54,4 @@ class TestKept(testtools.TestCase):
 
     def test_an_id_that_is_no_word(self) -> None:
         self.write(parent='pci_0000_84_00_0', type='T4-4Q', type_id=3)
-        self.assertRaises(vgpu_store.CorruptError, vgpu_store.read, self.state)
+        self.assertRaises(exception.StateDamaged, vgpu_store.read, self.state)

@@ -18,6 +18,7 @@ import hypothesis
 from hypothesis import strategies as st
 import testtools
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import state
 from nova_vgpu.lifecycle import journal
@@ -113,7 +114,7 @@ class TestJournal(testtools.TestCase):
             broken = [*lines]
             broken[number - 1] = broken[number - 1][:-3]
             self.path.write_text('\n'.join(broken))
-            error = self.assertRaises(journal.CorruptError, self.open().read)
+            error = self.assertRaises(exception.StateDamaged, self.open().read)
             self.assertIn(f'line {number}', str(error))
             self.assertIn(str(self.path), str(error))
 
@@ -127,7 +128,7 @@ class TestJournal(testtools.TestCase):
     def test_no_text_makes_it_fail_otherwise(self, text: str) -> None:
         try:
             journal.parse(text, 'journal')
-        except journal.CorruptError:
+        except exception.StateDamaged:
             hypothesis.event('corrupt')
 
     def test_a_step_with_other_fields_is_none(self) -> None:

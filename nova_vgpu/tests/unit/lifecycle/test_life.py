@@ -232,11 +232,11 @@ class TestMig(testtools.TestCase):
         )
         self.host = self.useFixture(live.LiveHost(card))
         modes = ((card.address, values.GPUModes(mig=mig)),)
-        around = self.host.make_host_access(
+        access = self.host.make_host_access(
             read_modes=lambda _addresses: values.ModesRead(modes)
         )
-        wish = apply.Configuration(live.declare(MIG_BACKED))
-        return apply.apply(around, wish, live.Recorder())
+        configuration = apply.Configuration(live.declare(MIG_BACKED))
+        return apply.apply(access, configuration, live.Recorder())
 
     def test_the_mode_is_off(self) -> None:
         outcome = self.apply(values.Mode(False, False), instances=False)
@@ -282,9 +282,9 @@ class TestPlacesOfVirtualFunctions(testtools.TestCase):
                 number = super().read(*parts[:-1], 'sriov_numvfs')
                 return '0' if number == '0' else found
 
-        around = host.make_host_access(tree=Forgetful(host.machine.kernel))
-        wish = apply.Configuration(live.declare(declared))
-        outcome = apply.apply(around, wish, live.Recorder())
+        access = host.make_host_access(tree=Forgetful(host.machine.kernel))
+        configuration = apply.Configuration(live.declare(declared))
+        outcome = apply.apply(access, configuration, live.Recorder())
         self.assertEqual([], outcome.failures)
         host.machine.libvirt.start_guest('ai')
 
@@ -439,9 +439,9 @@ class TestMisfortune(testtools.TestCase):
             sleep(seconds)
             self.libvirt.list_devices = hiccup  # type: ignore[method-assign] # for a moment
 
-        around = self.host.make_host_access(sleep=sleeping)
-        wish = apply.Configuration(live.declare(live.ALL_THREE))
-        outcome = apply.apply(around, wish, live.Recorder())
+        access = self.host.make_host_access(sleep=sleeping)
+        configuration = apply.Configuration(live.declare(live.ALL_THREE))
+        outcome = apply.apply(access, configuration, live.Recorder())
         self.assertEqual([], outcome.failures)
         self.assertEqual(5, self.host.describe()[f'{live.L40S} VFs'])
 
@@ -451,10 +451,10 @@ class TestMisfortune(testtools.TestCase):
         self.host.apply(live.ALL_THREE)
         self.host.restore()
         other = live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
-        around = self.host.make_host_access(timeout=0.05)
-        with locks.hold_claims(around.locks, 1, alone=False):
+        access = self.host.make_host_access(timeout=0.05)
+        with locks.hold_claims(access.locks, 1, exclusive=False):
             outcome = apply.apply(
-                around,
+                access,
                 apply.Configuration(live.declare(other)),
                 live.Recorder(),
             )
@@ -472,24 +472,24 @@ class TestMisfortune(testtools.TestCase):
                 vendor_vfio, 'write_type', lambda *_args: stuck.wait(60)
             )
         )
-        around = self.host.make_host_access(timeout=0.2)
+        access = self.host.make_host_access(timeout=0.2)
         outcome = apply.apply(
-            around, apply.Configuration(live.declare(AHEAD)), live.Recorder()
+            access, apply.Configuration(live.declare(AHEAD)), live.Recorder()
         )
         self.assertEqual({live.L40S}, {f.step.gpu for f in outcome.failures})
         self.assertIn('timed out', str(outcome.failures[0]))
         self.assertIn(live.T4, {step.gpu for step in outcome.done})
-        with locks.hold_creation(around.locks, 0):
+        with locks.hold_creation(access.locks, 0):
             pass
 
     def test_locks_that_are_not_shared_are_told(self) -> None:
-        around = self.host.make_host_access(list_unshared=lambda: (4711,))
+        access = self.host.make_host_access(list_unshared=lambda: (4711,))
         reporter = live.Recorder()
         apply.apply(
-            around, apply.Configuration(live.declare(live.ALL_THREE)), reporter
+            access, apply.Configuration(live.declare(live.ALL_THREE)), reporter
         )
         (told,) = (text for text in reporter.warnings if 'locks' in text)
-        for word in ('process 4711', around.locks, 'lock_path'):
+        for word in ('process 4711', access.locks, 'lock_path'):
             self.assertIn(word, told)
 
     def test_files_full_of_zeros_do_not_stop_it(self) -> None:

@@ -47,13 +47,13 @@ class MetricsTestCase(testtools.TestCase):
             ),
             unlisted=values.UnlistedGPUs.IGNORE,
         )
-        survey = values.DriftReport(
+        report = values.DriftReport(
             mapper.make_plan(declaration, host, ()),
             host,
             values.Usage(guests),
             **of_survey,
         )
-        samples = metrics.list_samples(survey, metrics.Tally())
+        samples = metrics.list_samples(report, metrics.Tally())
         for sample in samples:
             self.assertEqual(
                 len(NAMES[sample.name].labels), len(sample.labels), str(sample)
@@ -94,13 +94,13 @@ class TestHost(MetricsTestCase):
         self.assertEqual(0, found['type_available', T4, 'T4-4Q'])
 
     def test_problems_drift_and_the_last_apply(self) -> None:
-        course = values.GPUSteps(
+        planned = values.GPUSteps(
             A40,
             (values.SetVFs(A40, 0, 32), values.AwaitTypes(A40)),
             (values.Refusal(A40, 'm', 'c'),),
         )
         found = self.count(
-            self.t4, self.a40, courses=(course,), last_apply=1.5e9
+            self.t4, self.a40, gpu_steps=(planned,), last_apply=1.5e9
         )
         self.assertEqual(1, found['problems', 'error', 'vfs-off'])
         self.assertEqual(2, found['drift_steps', A40])
@@ -122,12 +122,12 @@ class TestSeries(testtools.TestCase):
             for type_id in ('nvidia-1', 'nvidia-2')
         )
         gpu = values.PhysicalGPU('mtty_mtty', offers=offers)
-        survey = values.DriftReport(
+        report = values.DriftReport(
             values.Plan(left_alone=(values.LeftAlone(gpu, 'x'),)),
             values.Host((gpu,)),
             values.Usage(),
         )
-        samples = metrics.list_samples(survey, metrics.Tally())
+        samples = metrics.list_samples(report, metrics.Tally())
         series = [(sample.name, sample.labels) for sample in samples]
         self.assertEqual(len(set(series)), len(series))
         self.assertIn(

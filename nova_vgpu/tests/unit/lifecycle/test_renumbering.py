@@ -60,7 +60,7 @@ class RenumberingTestCase(testtools.TestCase):
         self.host.machine.kernel.reboot(upgrade=True)
 
     def remembered(self) -> dict[str, str | None]:
-        return dict(type_id_store.read(self.host.around.state))
+        return dict(type_id_store.read(self.host.access.state))
 
     def names_now(self) -> dict[str, str | None]:
         names: dict[str, str | None] = {}
@@ -70,14 +70,14 @@ class RenumberingTestCase(testtools.TestCase):
 
     def assert_stopped(self) -> None:
         """Apply, the real one and the dry run, and look."""
-        around = self.host.around
-        wish = apply.Configuration(live.declare(BY_ID))
+        access = self.host.access
+        configuration = apply.Configuration(live.declare(BY_ID))
         for run in (apply.apply, apply.plan):
             error = self.assertRaises(
                 exception.InvalidLibvirtGPUConfig,
                 run,
-                around,
-                wish,
+                access,
+                configuration,
                 live.Recorder(),
             )
             self.assertEqual(
@@ -87,7 +87,7 @@ class RenumberingTestCase(testtools.TestCase):
             for name in NAMES:
                 for word in (_id_of(name), name, str(now[_id_of(name)])):
                     self.assertIn(word, str(error))
-        seen = drift_report.look(around, wish, self.fail)
+        seen = drift_report.read(access, configuration, self.fail)
         fatal = seen.plan.problems_of(values.Severity.FATAL)
         self.assertEqual(['type-id-changed'] * 3, [p.code for p in fatal])
         self.assertEqual([], list(seen.steps))
@@ -137,18 +137,18 @@ class TestUpgrade(RenumberingTestCase):
         """Then those are enabled, and no vGPU of another type is made."""
         self.host = self.useFixture(live.LiveHost(*live.bare_gpus()[1:]))
         self.file = self.host.path / 'state' / type_id_store.FILE
-        around = self.host.make_host_access(complete=lambda host: host)
+        access = self.host.make_host_access(complete=lambda host: host)
         text = BY_ID.replace(f'{_id_of("T4-4Q")}, ', '')
-        wish = apply.Configuration(live.declare(text))
-        apply.apply(around, wish, live.Recorder())
+        configuration = apply.Configuration(live.declare(text))
+        apply.apply(access, configuration, live.Recorder())
         text = self.file.read_text()
         self.upgrade()
         for _ in range(2):
             error = self.assertRaises(
                 exception.InvalidLibvirtGPUConfig,
                 apply.apply,
-                around,
-                wish,
+                access,
+                configuration,
                 live.Recorder(),
             )
             self.assertEqual(
@@ -177,20 +177,20 @@ class TestMemory(RenumberingTestCase):
         self.assertEqual(self.names_now(), self.remembered())
 
     def test_a_dry_run_writes_nothing(self) -> None:
-        wish = apply.Configuration(live.declare(BY_ID))
-        apply.plan(self.host.around, wish, live.Recorder())
+        configuration = apply.Configuration(live.declare(BY_ID))
+        apply.plan(self.host.access, configuration, live.Recorder())
         self.assertFalse(self.file.exists())
 
     def test_a_damaged_file_is_put_aside(self) -> None:
         self.host.apply(BY_ID)
         self.file.write_text('{')
-        wish, recorder = (
+        configuration, recorder = (
             apply.Configuration(live.declare(BY_ID)),
             live.Recorder(),
         )
-        apply.plan(self.host.around, wish, recorder)
+        apply.plan(self.host.access, configuration, recorder)
         self.assertEqual('{', self.file.read_text())
-        apply.apply(self.host.around, wish, recorder)
+        apply.apply(self.host.access, configuration, recorder)
         aside = self.file.with_name('types.json.unreadable')
         self.assertEqual('{', aside.read_text())
         self.assertEqual(self.names_now(), self.remembered())
@@ -200,11 +200,11 @@ class TestMemory(RenumberingTestCase):
 
     def test_a_file_that_cannot_be_read_is_left_alone(self) -> None:
         self.file.mkdir(parents=True)
-        wish, recorder = (
+        configuration, recorder = (
             apply.Configuration(live.declare(BY_ID)),
             live.Recorder(),
         )
-        outcome = apply.apply(self.host.around, wish, recorder)
+        outcome = apply.apply(self.host.access, configuration, recorder)
         self.assertEqual([], outcome.failures)
         self.assertTrue(self.file.is_dir())
         (warning,) = recorder.warnings
@@ -213,8 +213,8 @@ class TestMemory(RenumberingTestCase):
     def test_a_look_leaves_a_damaged_file_to_others(self) -> None:
         self.host.apply(BY_ID)
         self.file.write_text('{')
-        wish = apply.Configuration(live.declare(BY_ID))
-        seen = drift_report.look(self.host.around, wish, self.fail)
+        configuration = apply.Configuration(live.declare(BY_ID))
+        seen = drift_report.read(self.host.access, configuration, self.fail)
         (problem,) = seen.plan.problems
         self.assertEqual('type-memory-lost', problem.code)
         self.assertEqual(values.Severity.WARNING, problem.severity)

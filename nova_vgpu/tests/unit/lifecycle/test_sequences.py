@@ -102,7 +102,7 @@ class Life(stateful.RuleBasedStateMachine):
 
     @stateful.rule()
     def restore(self) -> None:
-        apply.restore(self.host.around, live.Recorder())
+        apply.restore(self.host.access, live.Recorder())
 
     @stateful.rule(gpu=_GPUS)
     def enable_vfs(self, gpu: str) -> None:
@@ -113,12 +113,12 @@ class Life(stateful.RuleBasedStateMachine):
         self._by_hand(gpu, manual_steps.disable_vfs)
 
     def _by_hand(self, gpu: str, decide: typing.Any) -> None:
-        def plan(picture: host_access.HostState) -> apply.ByHand:
-            found = [g for g in picture.host.gpus if str(g) == gpu]
-            return apply.ByHand(tuple(decide(g) for g in found))
+        def plan(state: host_access.HostState) -> apply.ManualSteps:
+            found = [g for g in state.host.gpus if str(g) == gpu]
+            return apply.ManualSteps(tuple(decide(g) for g in found))
 
         try:
-            apply.carry_out(self.host.around, plan, live.Recorder())
+            apply.execute(self.host.access, plan, live.Recorder())
         except exception.UsageError:
             assert gpu == live.T4  # it has no VFs
 
@@ -128,23 +128,23 @@ class Life(stateful.RuleBasedStateMachine):
         wanted = data.draw(st.sampled_from(_TYPES[gpu]))
         declaration = live.declare(self.declared)
 
-        def plan(picture: host_access.HostState) -> apply.ByHand:
-            made = mapper.make_plan(declaration, picture.host)
+        def plan(state: host_access.HostState) -> apply.ManualSteps:
+            made = mapper.make_plan(declaration, state.host)
             step = manual_steps.enable_device(
-                picture.host,
-                picture.held,
+                state.host,
+                state.usage,
                 made,
                 gpu,
                 wanted,
-                self.host.around.new_uuid,
+                self.host.access.new_uuid,
             )
             keep = {}
             if isinstance(step, values.SetType):
                 keep[step.function] = step.after
-            return apply.ByHand((values.GPUSteps(gpu, (step,)),), keep)
+            return apply.ManualSteps((values.GPUSteps(gpu, (step,)),), keep)
 
         try:
-            apply.carry_out(self.host.around, plan, live.Recorder())
+            apply.execute(self.host.access, plan, live.Recorder())
         except (exception.NotAvailable, exception.NoSuchDevice):
             hypothesis.event('not enabled')
 
@@ -159,38 +159,38 @@ class Life(stateful.RuleBasedStateMachine):
             return
         device = data.draw(st.sampled_from(there))
 
-        def plan(picture: host_access.HostState) -> apply.ByHand:
-            step = manual_steps.disable_device(
-                picture.host, picture.held, device
-            )
+        def plan(state: host_access.HostState) -> apply.ManualSteps:
+            step = manual_steps.disable_device(state.host, state.usage, device)
             assert step is not None
             keep: dict[str, str | None] = {}
             if isinstance(step, values.SetType):
                 keep[step.function] = None
-            return apply.ByHand((values.GPUSteps(step.gpu, (step,)),), keep)
+            return apply.ManualSteps(
+                (values.GPUSteps(step.gpu, (step,)),), keep
+            )
 
-        apply.carry_out(self.host.around, plan, live.Recorder())
+        apply.execute(self.host.access, plan, live.Recorder())
 
     # -- what servers do ----------------------------------------------------
 
     @stateful.rule(gpu=_GPUS)
     def boot_server(self, gpu: str) -> None:
         """As nova-compute does it: an idle vGPU of the type, or a new one."""
-        picture = self._look()
-        made = mapper.make_plan(live.declare(self.declared), picture.host)
+        state = self._read()
+        made = mapper.make_plan(live.declare(self.declared), state.host)
         for assigned in made.assignments:
             if str(assigned.gpu) == gpu and assigned.type is not None:
                 try:
-                    self._boot(assigned, picture)
+                    self._boot(assigned, state)
                 except (OSError, exception.StepFailed):
                     assert self.kernel.faults  # it was told to fail
 
     def _boot(
-        self, assigned: values.Assignment, picture: host_access.HostState
+        self, assigned: values.Assignment, state: host_access.HostState
     ) -> None:
         from nova_vgpu.reconcile import upkeep
 
-        taken = set(picture.held.owners)
+        taken = set(state.usage.owners)
         idle = upkeep.list_idle(assigned, taken)
         function = next(upkeep.list_rooms(assigned, taken), None)
         wanted = assigned.type
@@ -285,8 +285,8 @@ class Life(stateful.RuleBasedStateMachine):
 
     def _check_declared(self) -> None:
         """Every declared GPU serves, and servers can start."""
-        picture = self._look()
-        made = mapper.make_plan(live.declare(self.declared), picture.host)
+        state = self._read()
+        made = mapper.make_plan(live.declare(self.declared), state.host)
         assert not made.problems_of(values.Severity.ERROR), made.problems
         for server, vgpus in self.servers.items():
             there = self.host.describe()
@@ -326,9 +326,9 @@ class Life(stateful.RuleBasedStateMachine):
             assert self.unplugged  # its address is not on the host
             return None
 
-    def _look(self) -> host_access.HostState:
-        return host_access.look(
-            self.host.around, self.libvirt, live.Recorder().warn
+    def _read(self) -> host_access.HostState:
+        return host_access.read_state(
+            self.host.access, self.libvirt, live.Recorder().warn
         )
 
     def _gpu_of(self, name: str) -> str | None:

@@ -152,7 +152,7 @@ class TestServersThatAreOff(UpgradeTest):
             while forgotten:
                 forget(forgotten.pop())
 
-        self.host.around = self.host.make_host_access(sleep=sleeping)
+        self.host.access = self.host.make_host_access(sleep=sleeping)
 
     def test_libvirt_is_late(self) -> None:
         self.host.boot('web', live.T4, 'GRID T4-4Q')
@@ -200,10 +200,10 @@ class TestServersThatAreOff(UpgradeTest):
         self.host.apply(AHEAD)
         before = self.host.describe()
         self.kernel.reboot(upgrade=True)
-        wish = apply.Configuration(live.declare(AHEAD))
+        configuration = apply.Configuration(live.declare(AHEAD))
         for recorder in (Removed(), Begun()):
             self.assertRaises(
-                Killed, apply.apply, self.host.around, wish, recorder
+                Killed, apply.apply, self.host.access, configuration, recorder
             )
         self.assertEqual({}, self.host.vgpus(live.T4))
         self.assert_done(self.host.apply(AHEAD))
@@ -263,8 +263,8 @@ class TestCreationsThatFail(UpgradeTest):
                 if isinstance(step, values.SetMdev) and step.uuid == uuid:
                     kernel.fail('/create', errno.EIO)
 
-        wish = apply.Configuration(live.declare(self.text))
-        outcome = apply.apply(self.host.around, wish, Recorder())
+        configuration = apply.Configuration(live.declare(self.text))
+        outcome = apply.apply(self.host.access, configuration, Recorder())
         self.assertIn(uuid, str(outcome.failures))
         self.kernel.faults.clear()
         self.assertNotIn(uuid, self.host.vgpus(live.A10))
@@ -313,8 +313,8 @@ class TestServersThatRun(UpgradeTest):
             def begin(self, step: values.Step) -> None:
                 test.libvirt.start_guest('web')
 
-        wish = apply.Configuration(live.declare(live.ALL_THREE))
-        outcome = apply.apply(self.host.around, wish, Recorder())
+        configuration = apply.Configuration(live.declare(live.ALL_THREE))
+        outcome = apply.apply(self.host.access, configuration, Recorder())
         self.assertEqual([], outcome.failures)
         self.assertIn('(web, which runs)', str(outcome.refusals))
         self.assertEqual(
@@ -341,11 +341,11 @@ class TestServersThatRun(UpgradeTest):
         )
 
     def enable_vfs(self) -> None:
-        def plan(picture: host_access.HostState) -> apply.ByHand:
-            (gpu,) = (g for g in picture.host.gpus if str(g) == live.A10)
-            return apply.ByHand((manual_steps.enable_vfs(gpu),))
+        def plan(state: host_access.HostState) -> apply.ManualSteps:
+            (gpu,) = (g for g in state.host.gpus if str(g) == live.A10)
+            return apply.ManualSteps((manual_steps.enable_vfs(gpu),))
 
-        apply.carry_out(self.host.around, plan, live.Recorder())
+        apply.execute(self.host.access, plan, live.Recorder())
 
 
 class TestWhatIsNotMended(UpgradeTest):
@@ -365,7 +365,7 @@ class TestWhatIsNotMended(UpgradeTest):
         self.assertEqual('GRID T4-4Q', self.kept()[uuid]['type'])
         self.host.stop_mdev(uuid)
         self.host.undefine_mdev(uuid)
-        self.host.around = self.host.make_host_access(new_uuid=lambda: uuid)
+        self.host.access = self.host.make_host_access(new_uuid=lambda: uuid)
         self.host.create_mdev(live.T4, 'GRID T4-8Q')
         other = live.ALL_THREE.replace('T4-4Q', 'T4-8Q')
         self.assertEqual([], self.host.apply(other).done)
@@ -377,14 +377,12 @@ class TestWhatIsNotMended(UpgradeTest):
         self.kernel.reboot(upgrade=True)
         uuid = self.mdev_of('web')
 
-        def plan(picture: host_access.HostState) -> apply.ByHand:
-            step = manual_steps.disable_device(
-                picture.host, picture.held, uuid
-            )
+        def plan(state: host_access.HostState) -> apply.ManualSteps:
+            step = manual_steps.disable_device(state.host, state.usage, uuid)
             assert step is not None
-            return apply.ByHand((values.GPUSteps(step.gpu, (step,)),))
+            return apply.ManualSteps((values.GPUSteps(step.gpu, (step,)),))
 
-        outcome = apply.carry_out(self.host.around, plan, live.Recorder())
+        outcome = apply.execute(self.host.access, plan, live.Recorder())
         self.assertIn('(web, which is shut off)', str(outcome.refusals))
         self.assertIn(uuid, self.host.vgpus(live.T4))
 

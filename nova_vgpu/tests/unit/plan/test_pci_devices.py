@@ -189,16 +189,16 @@ class TestLeftAlone(testtools.TestCase):
         for gpu in (L40S, L40S_OFF):
             plan = make_plan(gpu, listed('0001:c8:00.0'), FIRST_VF)
             wanted = {'0001:c8:00.4': TYPE, '0001:c8:00.5': TYPE}
-            (course,) = gpu_steps.plan_courses(
+            (planned,) = gpu_steps.plan_steps(
                 plan,
                 values.Host((L40S,)),
-                values.Usage(kept=values.VGPURecords(functions=wanted)),
+                values.Usage(records=values.VGPURecords(functions=wanted)),
                 values.Creation.ON_DEMAND,
                 lambda: '',
             )
             functions = {
                 step.function
-                for step in course.steps
+                for step in planned.steps
                 if isinstance(step, values.SetType)
             }
             self.assertNotIn('0001:c8:00.4', functions)

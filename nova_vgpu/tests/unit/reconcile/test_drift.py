@@ -20,14 +20,14 @@ from nova_vgpu.reconcile import drift
 GPU = '0000:41:00.0'
 
 
-def survey(
-    *courses: values.GPUSteps, problems: tuple[values.Problem, ...] = ()
+def report(
+    *gpu_steps: values.GPUSteps, problems: tuple[values.Problem, ...] = ()
 ) -> values.DriftReport:
     return values.DriftReport(
         values.Plan(problems=problems),
         values.Host(faults=(values.ReadFault('pci_x', 'vendor', 'mess'),)),
         values.Usage(),
-        courses,
+        gpu_steps,
     )
 
 
@@ -36,7 +36,7 @@ class TestFindings(testtools.TestCase):
         problem = values.Problem(
             values.Severity.ERROR, 'vfs-off', GPU, 'VFs\nare off.', 'Enable.'
         )
-        course = values.GPUSteps(
+        planned = values.GPUSteps(
             GPU,
             (values.SetVFs(GPU, 0, 4), values.SetVFs(GPU, 0, 4)),
             (values.Refusal(GPU, 'A server has it.', 'Move it.'),),
@@ -48,11 +48,11 @@ class TestFindings(testtools.TestCase):
                 f'drift: GPU {GPU}: enable the 4 VFs of GPU {GPU}',
                 'refused: A server has it. Move it.',
             ),
-            drift.list_findings(survey(course, problems=(problem,))),
+            drift.list_findings(report(planned, problems=(problem,))),
         )
         self.assertEqual(
             '0 of 0 GPUs serve, 2 steps of drift, 1 things in use, 1 problems',
-            drift.summarise(survey(course, problems=(problem,))),
+            drift.summarise(report(planned, problems=(problem,))),
         )
 
     def test_only_what_changed_is_news(self) -> None:
@@ -60,8 +60,8 @@ class TestFindings(testtools.TestCase):
             ((), (), ()),
             ((), ('a', 'b'), ('a', 'b')),
             (('a', 'b'), ('b', 'a'), ()),
-            (('a', 'b'), ('b', 'c'), ('no more: a', 'c')),
-            (('a',), (), ('no more: a',)),
+            (('a', 'b'), ('b', 'c'), ('resolved: a', 'c')),
+            (('a',), (), ('resolved: a',)),
         ):
             self.assertEqual(expected, drift.list_news(before, after))
 

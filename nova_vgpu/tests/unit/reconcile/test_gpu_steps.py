@@ -31,20 +31,20 @@ UUID = 'c5f2b7f0-0f0c-4b6e-9a0e-0d8d0c7f0b11'
 
 
 def plan(
-    text: str, *cards: simulation.GPU, held: values.Usage | None = None
+    text: str, *cards: simulation.GPU, usage: values.Usage | None = None
 ) -> dict[str, list[str]]:
     """The steps for each GPU, in words."""
     declaration = live.declare(text)
     host = hosts.make_host(*cards)
-    found = gpu_steps.plan_courses(
+    found = gpu_steps.plan_steps(
         mapper.make_plan(declaration, host),
         host,
-        held or values.Usage(),
+        usage or values.Usage(),
         declaration.creation,
         lambda: UUID,
     )
     return {
-        course.gpu: [str(step) for step in course.steps] for course in found
+        planned.gpu: [str(step) for step in planned.steps] for planned in found
     }
 
 
@@ -185,7 +185,7 @@ class TestUndo(testtools.TestCase):
     def test_the_last_step_goes_first_and_the_other_way(self) -> None:
         absent, there = values.MdevState.ABSENT, values.MdevState.PERSISTENT
         mdev = (A40, 'pci_0000_41_00_4', UUID, 'A40-8Q')
-        course = values.GPUSteps(
+        planned = values.GPUSteps(
             A40,
             (
                 values.RepairDriver(A40),
@@ -203,5 +203,5 @@ class TestUndo(testtools.TestCase):
                 values.SetHeterogeneous(A40, True, False),
                 values.SetVFs(A40, 32, 0),
             ),
-            steps.undo(course).steps,
+            steps.undo(planned).steps,
         )

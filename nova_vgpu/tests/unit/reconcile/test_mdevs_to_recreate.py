@@ -63,22 +63,22 @@ class TestWhatIsTold(testtools.TestCase):
     def find(
         self,
         guest: values.Guest | None = None,
-        kept: values.VGPURecords | None = None,
+        records: values.VGPURecords | None = None,
         name: str | None = 'GRID T4-8Q',
     ) -> str | None:
-        held = values.Usage(
-            (guest,) if guest else (), kept=kept or values.VGPURecords()
+        usage = values.Usage(
+            (guest,) if guest else (), records=records or values.VGPURecords()
         )
         names = {T4_8Q: name} if name else {}
-        return mdev_records.find_mistaken(self.vgpu, held, names)
+        return mdev_records.find_wanted_type(self.vgpu, usage, names)
 
     def test_of_one_that_is_not_what_it_is_to_be(self) -> None:
         uuid = self.uuid
         for case, found in (
             ('noted', self.find(server(False, **{uuid: T4_4Q}))),
             ('in use', self.find(server(True, **{uuid: T4_4Q}))),
-            ('kept, by the same id', self.find(kept=keep(uuid))),
-            ('kept, by no id', self.find(kept=keep(uuid, None))),
+            ('kept, by the same id', self.find(records=keep(uuid))),
+            ('kept, by no id', self.find(records=keep(uuid, None))),
             (
                 'noted, and made anew since it was kept',
                 self.find(server(False, **{uuid: T4_4Q}), keep(uuid, 'x-1')),
@@ -93,10 +93,10 @@ class TestWhatIsTold(testtools.TestCase):
             ('nothing is noted', self.find(server(False, **{uuid: None}))),
             ('noted', self.find(server(False, **{uuid: 'GRID T4-8Q'}))),
             ('by brand', self.find(server(False, **{uuid: 'NVIDIA T4-8Q'}))),
-            ('made anew, by another id', self.find(kept=keep(uuid, 'x-1'))),
+            ('made anew, by another id', self.find(records=keep(uuid, 'x-1'))),
             (
                 'made anew elsewhere',
-                self.find(kept=keep(uuid, parent='pci_0000_85_00_0')),
+                self.find(records=keep(uuid, parent='pci_0000_85_00_0')),
             ),
             (
                 'kept as what it was before its guest got it',
@@ -114,9 +114,9 @@ class TestWhatIsTold(testtools.TestCase):
             mdev = values.Mdev(
                 self.uuid, NAME, type_id, values.MdevState.DEFINED
             )
-            held = values.Usage((), (mdev,), keep(self.uuid, 'nvidia-232'))
+            usage = values.Usage((), (mdev,), keep(self.uuid, 'nvidia-232'))
             names = {'nvidia-232': 'GRID T4-16Q', 'nvidia-233': 'GRID T4-8Q'}
-            found = mdev_records.type_of(mdev, held, names)
+            found = mdev_records.type_of(mdev, usage, names)
             self.assertEqual(expected, found.name)
 
 
@@ -126,7 +126,7 @@ class TestWhatIsDone(testtools.TestCase):
     def plan(
         self,
         *guests: values.Guest,
-        kept: values.VGPURecords | None = None,
+        records: values.VGPURecords | None = None,
         types: tuple[str, ...] = (T4_8Q,),
         declared: str = 'T4-4Q',
     ) -> values.GPUSteps:
@@ -140,26 +140,26 @@ class TestWhatIsDone(testtools.TestCase):
             )
             for vgpu in host.gpus[0].vgpus
         )
-        (course,) = gpu_steps.plan_courses(
+        (planned,) = gpu_steps.plan_steps(
             mapper.make_plan(live.declare(DECLARED.format(declared)), host),
             host,
-            values.Usage(guests, mdevs, kept or values.VGPURecords()),
+            values.Usage(guests, mdevs, records or values.VGPURecords()),
             values.Creation.ON_DEMAND,
             lambda: 'new',
         )
-        return course
+        return planned
 
     def setUp(self) -> None:
         super().setUp()
         gpu = hosts.make_gpu(hosts.gpu(T4, boards.T4, T4_8Q, T4_8Q))
         self.first, self.second = (str(v.uuid) for v in gpu.vgpus)
 
-    def words(self, course: values.GPUSteps) -> list[str]:
-        return [str(step) for step in course.steps]
+    def words(self, planned: values.GPUSteps) -> list[str]:
+        return [str(step) for step in planned.steps]
 
     def test_it_is_removed_and_made_again(self) -> None:
         guest = server(False, **{self.first: T4_4Q, self.second: T4_4Q})
-        course = self.plan(guest, types=(T4_8Q, T4_8Q))
+        planned = self.plan(guest, types=(T4_8Q, T4_8Q))
         self.assertEqual(
             [
                 f'remove mdev {self.first}, which is GRID T4-8Q',
@@ -167,12 +167,12 @@ class TestWhatIsDone(testtools.TestCase):
                 f'start mdev {self.first} of GRID T4-4Q',
                 f'start mdev {self.second} of GRID T4-4Q',
             ],
-            self.words(course),
+            self.words(planned),
         )
-        self.assertEqual((), course.refusals)
+        self.assertEqual((), planned.refusals)
         self.assertEqual(
             [values.MdevState.PERSISTENT] * 2,
-            [s.after for s in course.steps[2:] if hasattr(s, 'after')],
+            [s.after for s in planned.steps[2:] if hasattr(s, 'after')],
         )
 
     def test_whatever_the_gpu_is_to_serve(self) -> None:
@@ -188,7 +188,7 @@ class TestWhatIsDone(testtools.TestCase):
             )
 
     def test_one_of_nobody_if_it_is_what_is_declared(self) -> None:
-        kept = keep(self.first)
+        records = keep(self.first)
         remove = f'remove mdev {self.first}, which is GRID T4-8Q'
         start = f'start mdev {self.first} of GRID T4-4Q'
         for declared, expected in (
@@ -196,13 +196,13 @@ class TestWhatIsDone(testtools.TestCase):
             ('T4-2Q', [remove]),
             ('T4-8Q', []),
         ):
-            course = self.plan(kept=kept, declared=declared)
-            self.assertEqual(expected, self.words(course), declared)
+            planned = self.plan(records=records, declared=declared)
+            self.assertEqual(expected, self.words(planned), declared)
 
     def test_of_a_server_that_runs_it_is_refused(self) -> None:
-        course = self.plan(server(True, **{self.first: T4_4Q}))
-        self.assertEqual((), course.steps)
-        (refusal,) = course.refusals
+        planned = self.plan(server(True, **{self.first: T4_4Q}))
+        self.assertEqual((), planned.steps)
+        (refusal,) = planned.refusals
         for said in (
             f'vGPU {self.first} of GRID T4-8Q is not touched',
             '(web, which runs)',
@@ -212,25 +212,25 @@ class TestWhatIsDone(testtools.TestCase):
             self.assertIn(said, str(refusal))
 
     def test_of_a_type_that_is_not_offered_it_is_refused(self) -> None:
-        course = self.plan(server(False, **{self.first: 'GRID T4-3Q'}))
-        self.assertEqual((), course.steps)
-        (refusal,) = course.refusals
+        planned = self.plan(server(False, **{self.first: 'GRID T4-3Q'}))
+        self.assertEqual((), planned.steps)
+        (refusal,) = planned.refusals
         self.assertIn('does not offer that type now', str(refusal))
 
     def test_one_that_would_not_fit_is_refused(self) -> None:
         """Beside one that stays, and is of its size only by mistake."""
-        course = self.plan(
+        planned = self.plan(
             server(True, **{self.first: T4_4Q}),
             server(False, **{self.second: T4_4Q}),
             types=(T4_8Q, T4_8Q),
         )
-        self.assertEqual((), course.steps)
-        self.assertEqual(2, len(course.refusals))
-        self.assertIn('does not fit', str(course.refusals[1]))
+        self.assertEqual((), planned.steps)
+        self.assertEqual(2, len(planned.refusals))
+        self.assertIn('does not fit', str(planned.refusals[1]))
 
     def test_one_that_fits_beside_what_stays_is_made_again(self) -> None:
         """Of another series, but of the same size."""
-        course = self.plan(
+        planned = self.plan(
             server(True, **{self.first: 'GRID T4-8Q'}),
             server(False, **{self.second: 'GRID T4-8A'}),
             types=(T4_8Q, T4_8Q),
@@ -241,5 +241,5 @@ class TestWhatIsDone(testtools.TestCase):
                 f'remove mdev {self.second}, which is GRID T4-8Q',
                 f'start mdev {self.second} of GRID T4-8A',
             ],
-            self.words(course),
+            self.words(planned),
         )
