@@ -81,7 +81,7 @@ def _measure_choice(
         def prepare(name: str) -> None:
             if name == report.OURS:
                 # What it does when it deletes a server.
-                sides[name].driver._believed.remove([left])
+                sides[name].driver.vgpus.usage.attached.remove([left])
 
         yield _measure_one(machine, sides, _IDLE, quick, prepare)
 
@@ -174,7 +174,7 @@ def _storm(name: str, machine: machines.Machine) -> report.Figures:
         with contextlib.ExitStack() as stack:
             if name == report.OURS:
                 # As its spawn does.
-                stack.enter_context(driver._operation())
+                stack.enter_context(driver.vgpus.operations.run())
             chosen = driver._allocate_mdevs(allocation)
             guest = guest_config.LibvirtConfigGuest()
             driver._guest_add_mdevs(guest, chosen)

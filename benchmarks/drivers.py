@@ -131,13 +131,15 @@ class Side:
 
     def start(self) -> None:
         """Begin anew: a driver that knows nothing, and no providers."""
+        virtapi: typing.Any = None
         if self.name == report.STOCK:
-            self.driver: Driver = libvirt_driver.LibvirtDriver(None)
+            self.driver: Driver = libvirt_driver.LibvirtDriver(virtapi)
         else:
-            self.driver = vgpu_driver.LibvirtVGPUDriver(None)
+            self.driver = vgpu_driver.LibvirtVGPUDriver(virtapi)
             # An attribute of the class for everybody else.
-            self.driver.sysfs = self.files
-            self.driver.state_path = str(self.machine.directory / 'state')
+            its_planner = self.driver.vgpus.planner
+            its_planner.sysfs = self.files
+            its_planner.state_path = str(self.machine.directory / 'state')
         self.driver._host.get_connection = self.connect
         self.tree: Tree = provider_tree.ProviderTree()
         self.tree.new_root(NODE, next(_UUIDS))

@@ -12,45 +12,58 @@
 
 """Nova's libvirt driver, with this project's plan in the place of its own.
 
-The classes below it are in :mod:`nova_vgpu.compute.planning`, which says how
-they hang together. Here is what Placement is told.
+This class holds nothing but overrides of Nova's methods: it is the list of
+what to look at when Nova changes. What "Extends Nova's" calls Nova's method,
+what "Replaces Nova's" does not. Everything else is done by the collaborators
+in :mod:`nova_vgpu.compute.vgpus`, and decided by :mod:`nova_vgpu.plan`,
+:mod:`nova_vgpu.reconcile` and :mod:`nova_vgpu.publish`.
 """
 
 import collections
-from collections.abc import Iterator
-import contextlib
+from collections.abc import Collection
+from collections.abc import Sequence
 import typing
 
-from nova import context as nova_context
 from nova import exception as nova_exception
-from oslo_log import log as logging
+import nova.conf
+from nova.virt.libvirt import driver as libvirt_driver
 
 from nova_vgpu import exception
-from nova_vgpu import values
-from nova_vgpu.compute import locking
+from nova_vgpu.compute import accelerators
+from nova_vgpu.compute import guest_devices
+from nova_vgpu.compute import hotplug
 from nova_vgpu.compute import migration
-from nova_vgpu.compute import publisher
+from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import tree
-from nova_vgpu.plan import address_matching
-from nova_vgpu.publish import providers
+from nova_vgpu.compute import vgpus
 
-LOG = logging.getLogger(__name__)
+CONF = nova.conf.CONF
 
-LOOK_FAILED = 'Could not look at the GPUs of the host'
 UPDATE_FAILED = 'Could not update the providers of GPUs'
 
 
-class LibvirtVGPUDriver(migration.Migration):
+# Nova has no type hints that mypy could follow.
+class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
     """``compute_driver = vgpu.LibvirtVGPUDriver``."""
 
-    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._publisher = publisher.Publisher(
-            self._declaration,
-            self._failures,
-            lambda: self.virtapi.reportclient,
-            self._reshape_gpu_resources,
-        )
+    # -- the service --------------------------------------------------------
+
+    def __init__(
+        self, virtapi: nova_types.VirtAPI, read_only: bool = False
+    ) -> None:
+        """Extends Nova's: it asks for the declared types already."""
+        self.vgpus = vgpus.VGPUs(self, CONF)
+        super().__init__(virtapi, read_only)
+
+    def _get_supported_vgpu_types(self) -> list[str]:
+        """Replaces Nova's, which knows types by id only and reads no names.
+
+        Called by ``LibvirtDriver.__init__``, when libvirt is not connected
+        yet; the ids follow with the first plan.
+        """
+        declared = self.vgpus.planner.declaration.types
+        self.mdev_classes = {of_type.resource_class for of_type in declared}
+        return [of_type.name for of_type in declared]
 
     def init_host(self, host: str) -> None:
         """Extends Nova's: a mistake in the configuration stops the service.
@@ -59,63 +72,23 @@ class LibvirtVGPUDriver(migration.Migration):
         are started after this: virtual functions have their types by then.
         """
         super().init_host(host)
-        if self._declaration.types:
-            locking.get_directory()  # not only when a server is built
-            self._publisher.read_provider_config()
-            with self._surviving(LOOK_FAILED):
-                self._look_first()
-            # From now on nothing stops the service.
-            self._validated = True
+        if self.vgpus.planner.declaration.types:
+            self.vgpus.publisher.read_provider_config()
+            self.vgpus.service.start()
 
-    def _look_first(self) -> None:
-        """The first look, which finds mistakes in the configuration.
+    def cleanup_host(self, host: str) -> None:
+        """Extends Nova's: the thread that reconciles vGPUs ends, too."""
+        self.vgpus.service.stop()
+        super().cleanup_host(host)
 
-        :raises InvalidLibvirtGPUConfig: if there are any. An address for
-            which Placement has a provider of this node is not a mistake: the
-            GPU was here.
+    def _start_inactive_mediated_devices(self) -> None:
+        """Replaces Nova's, where one that does not start stops the service.
+
+        Its GPU may not be ready yet; if a guest has it, it is tried again.
         """
-        try:
-            self._look_after(locking.START_SECONDS)
-        except exception.InvalidLibvirtGPUConfig:
-            published = self._list_published()
-            if published <= self._seen:
-                raise
-            self._seen |= published
-            self._look_after(locking.START_SECONDS)
+        self.vgpus.reconciler.start_all_mdevs()
 
-    def _list_published(self) -> frozenset[str]:
-        """Declared addresses for which Placement has a provider."""
-        try:
-            self._ensure_provider_tree(nova_context.get_admin_context())
-        except nova_exception.ComputeHostNotFound:
-            return frozenset()  # this node never ran before
-        node = self._host.get_hostname()
-        return frozenset(
-            address
-            for address in address_matching.list_addresses(
-                self._declaration.types
-            )
-            if self.provider_tree.exists(
-                providers.name_of(
-                    node, values.PciAddress.parse(address).node_device_name
-                )
-            )
-        )
-
-    def _look_after(self, seconds: float = 0.0) -> values.Plan:
-        """Upkeep as far as it goes; one guest must not stop all others.
-
-        :param seconds: how long to wait for each lock. A report to Placement
-            does not wait: Nova makes it under a lock that every build needs.
-        """
-        with self._trying():
-            try:
-                self._start_held_mdevs(seconds)
-                self._attach_detached(seconds)
-                return self._keep_up(seconds=seconds)
-            except locking.BusyHereError as error:
-                LOG.debug('vGPUs are not reconciled this time: %s', error)
-        return self._make_plan()
+    # -- Placement ----------------------------------------------------------
 
     def _update_provider_tree_for_vgpu(
         self,
@@ -127,43 +100,32 @@ class LibvirtVGPUDriver(migration.Migration):
 
         If it fails, the providers of GPUs stay as they were last published,
         and the node reports its CPUs, memory and disk as if it had no GPUs.
-        With nothing declared, no provider is looked at.
+        With nothing declared, no provider is looked at. Nothing changes on
+        the host; the thread that may change it is woken.
         """
-        if not self._declaration.types:
+        if not self.vgpus.planner.declaration.types:
             return
         with (
-            self._surviving(UPDATE_FAILED),
+            self.vgpus.failures.surviving(
+                UPDATE_FAILED,
+                but=(
+                    # Nova reads Placement again, and repeats the update.
+                    nova_exception.ResourceProviderUpdateConflict,
+                    # For the operator to correct.
+                    exception.InvalidLibvirtGPUConfig,
+                ),
+            ),
             tree.all_or_nothing(provider_tree, allocations),
         ):
-            self._drop_old_notes()
-            self._publisher.update(provider_tree, nodename, self._look_after())
-
-    @contextlib.contextmanager
-    def _surviving(self, what: str) -> Iterator[None]:
-        """Something about GPUs that must not fail the node.
-
-        Sysfs, libvirt, Placement, the database and state files are read on
-        the way, and each fails in its own way. Servers without a vGPU depend
-        on none of that, so whatever it is, it is logged and tried again.
-        """
-        try:
-            yield
-        except (
-            # Nova reads Placement again, and repeats the update.
-            nova_exception.ResourceProviderUpdateConflict,
-            exception.InvalidLibvirtGPUConfig,  # for the operator to correct
-        ):
-            raise
-        except Exception as error:
-            self._failures.say(what, error, with_traceback=True)
-        else:
-            self._failures.forget(what)
+            plan = self.vgpus.planner.make_plan()
+            self.vgpus.publisher.update(provider_tree, nodename, plan)
+        self.vgpus.service.wake()
 
     def _count_vgpus_per_pgpu(self, mdev_uuids: typing.Any) -> typing.Any:
         """Extends Nova's, for which the VF of an mdev is its GPU."""
         counts: dict[str, int] = collections.defaultdict(int)
         for parent, count in super()._count_vgpus_per_pgpu(mdev_uuids).items():
-            counts[self._gpu_of(parent)] += count
+            counts[self.vgpus.planner.gpu_of(parent)] += count
         return counts
 
     def _get_supported_mdev_resource_classes(self) -> set[str]:
@@ -174,4 +136,277 @@ class LibvirtVGPUDriver(migration.Migration):
         found: set[str] = super()._get_supported_mdev_resource_classes()
         if self.provider_tree is None or not found:
             return found
-        return found | self._publisher.list_classes(self.provider_tree)
+        return found | self.vgpus.publisher.list_classes(self.provider_tree)
+
+    # -- vGPUs for a server -------------------------------------------------
+
+    def _get_all_assigned_mediated_devices(
+        self, instance: nova_types.Instance | None = None
+    ) -> dict[str, str]:
+        """Replaces Nova's, which knows of mdevs alone, and by one definition.
+
+        Beside what guests have, it is what Nova noted for guests that are
+        migrating to this host.
+        """
+        if instance is None:
+            return self.vgpus.usage.list_servers()
+        own = self.vgpus.usage.list_of(instance.uuid)
+        return dict.fromkeys(own, instance.uuid)
+
+    def _allocate_mdevs(
+        self, allocations: nova_types.Allocations
+    ) -> list[str]:
+        """Extends Nova's, whose lock ends before the guest is defined."""
+        asked = self._vgpu_allocations(allocations)
+        if not asked:
+            return []
+        return self.vgpus.allocator.allocate(
+            self.vgpus.allocations.list_here(asked), super()._allocate_mdevs
+        )
+
+    def _get_existing_mdevs_not_assigned(
+        self, parent: str | None, requested_types: object = None
+    ) -> set[str]:
+        """Replaces Nova's, which takes the GPU for the parent of its mdevs."""
+        return self.vgpus.allocator.list_idle(parent)
+
+    def _create_new_mediated_device(
+        self, parent: str | None, uuid: str | None = None
+    ) -> str | None:
+        """Replaces Nova's, which creates on the GPU and not on its VFs."""
+        return self.vgpus.allocator.create(parent, uuid)
+
+    def _guest_add_mdevs(
+        self, guest: guest_devices.GuestConfig, chosen_mdevs: Sequence[str]
+    ) -> None:
+        """Replaces Nova's, which makes an mdev of every vGPU.
+
+        And it notes their types, and which of them are Cyborg's.
+        """
+        self.vgpus.guest_devices.add(guest, chosen_mdevs)
+
+    # -- a guest that gets vGPUs --------------------------------------------
+
+    def spawn(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+        """Extends Nova's: vGPUs are pending until the guest is defined."""
+        cyborgs = accelerators.list_uuids(kwargs.get('accel_info'))
+        with (
+            self.vgpus.operations.run(),
+            self.vgpus.accelerators.marking(cyborgs),
+        ):
+            super().spawn(*args, **kwargs)
+
+    def finish_migration(
+        self, *args: typing.Any, **kwargs: typing.Any
+    ) -> typing.Any:
+        """Extends Nova's: vGPUs are pending until the guest is defined."""
+        with self.vgpus.operations.run():
+            return super().finish_migration(*args, **kwargs)
+
+    # -- a guest that has vGPUs, and is defined or started again -----------
+
+    def _hard_reboot(
+        self,
+        context: nova_types.Context,
+        instance: nova_types.Instance,
+        network_info: typing.Any,
+        share_info: typing.Any,
+        block_device_info: typing.Any = None,
+        accel_info: accelerators.AccelInfo = None,
+    ) -> None:
+        """Extends Nova's, which gives a lost vGPU back to some flavors only.
+
+        Nova does so for the literal ``resources:VGPU``. This is also how a
+        server is started, and how it comes back after a reboot of the host.
+        """
+        with self.vgpus.recovery.defining_again(context, instance, accel_info):
+            super()._hard_reboot(
+                context,
+                instance,
+                network_info,
+                share_info,
+                block_device_info,
+                accel_info,
+            )
+
+    def finish_revert_migration(
+        self,
+        context: nova_types.Context,
+        instance: nova_types.Instance,
+        *args: typing.Any,
+        **kwargs: typing.Any,
+    ) -> None:
+        """Extends Nova's, which finds no vGPU after a resize on one host.
+
+        There the guest of before was replaced by the one that is reverted.
+        """
+        with self.vgpus.recovery.defining_again(context, instance):
+            super().finish_revert_migration(context, instance, *args, **kwargs)
+
+    def rescue(
+        self,
+        context: nova_types.Context,
+        instance: nova_types.Instance,
+        *args: typing.Any,
+        **kwargs: typing.Any,
+    ) -> None:
+        """Extends Nova's: the host may have been rebooted meanwhile."""
+        with self.vgpus.recovery.defining_again(context, instance):
+            super().rescue(context, instance, *args, **kwargs)
+
+    def unrescue(
+        self, context: nova_types.Context, instance: nova_types.Instance
+    ) -> None:
+        """Extends Nova's: the host may have been rebooted meanwhile."""
+        with self.vgpus.recovery.starting_again(context, instance):
+            super().unrescue(context, instance)
+
+    def resume(
+        self,
+        context: nova_types.Context,
+        instance: nova_types.Instance,
+        *args: typing.Any,
+        **kwargs: typing.Any,
+    ) -> None:
+        """Extends Nova's: the host may have been rebooted meanwhile."""
+        with self.vgpus.recovery.starting_again(context, instance):
+            super().resume(context, instance, *args, **kwargs)
+
+    # -- a guest that leaves its vGPUs, for a while or for good -------------
+
+    def suspend(
+        self, context: nova_types.Context, instance: nova_types.Instance
+    ) -> None:
+        """Extends Nova's: what is detached for it stays the server's.
+
+        If it fails, the server runs on with all that it had.
+        """
+        with self.vgpus.suspension.suspending(instance):
+            super().suspend(context, instance)
+
+    def _detach_mediated_devices(self, guest: nova_types.Guest) -> None:
+        """Replaces Nova's, which does not wait, and detaches mdevs alone.
+
+        :raises DeviceDetachFailed: if the guest does not release one.
+        """
+        self.vgpus.suspension.detach(guest)
+
+    def _get_mdevs_from_guest_config(
+        self, xml: str
+    ) -> tuple[hotplug.Device, ...]:
+        """Replaces Nova's, which finds mdevs alone and drops their aliases."""
+        return hotplug.parse_vgpus(xml)
+
+    def _resume_guest_after_snapshot(
+        self,
+        context: nova_types.Context,
+        live_snapshot: bool,
+        original_power_state: int,
+        instance: nova_types.Instance,
+        guest: nova_types.Guest,
+    ) -> None:
+        """Extends Nova's, which attaches PCI devices and ports alone.
+
+        If the disk cannot be copied while the guest runs, Nova suspends it.
+        """
+        super()._resume_guest_after_snapshot(
+            context, live_snapshot, original_power_state, instance, guest
+        )
+        if self._needs_suspend_resume_for_snapshot(
+            live_snapshot, original_power_state
+        ):
+            self.vgpus.suspension.attach_after_snapshot(instance, guest)
+
+    def _undefine_domain(
+        self,
+        instance: nova_types.Instance,
+        keep_vtpm: bool = False,
+        keep_nvram: bool = False,
+    ) -> None:
+        """Extends Nova's: functions that the guest had lose their types."""
+        with self.vgpus.operations.releasing(instance):
+            super()._undefine_domain(
+                instance, keep_vtpm=keep_vtpm, keep_nvram=keep_nvram
+            )
+
+    # -- live migration -----------------------------------------------------
+
+    def _assert_source_can_live_migrate_mdevs(
+        self,
+        instance: nova_types.Instance,
+        dest_check_data: migration.MigrateData,
+    ) -> None:
+        """Extends Nova's, which asks for what mdevs need."""
+        super()._assert_source_can_live_migrate_mdevs(
+            instance, dest_check_data
+        )
+        self.vgpus.live_migration.check_source(instance)
+
+    def _get_mdev_types_from_uuids(
+        self, mdev_uuids: Collection[str]
+    ) -> dict[str, str]:
+        """Extends Nova's, which knows the types of mdevs alone."""
+        types: dict[str, str] = super()._get_mdev_types_from_uuids(mdev_uuids)
+        functions = self.vgpus.live_migration.list_function_types(mdev_uuids)
+        return types | functions
+
+    def check_source_migrate_data_at_dest(
+        self,
+        ctxt: nova_types.Context,
+        instance: nova_types.Instance,
+        migrate_data: migration.MigrateData,
+        *args: typing.Any,
+        **kwargs: typing.Any,
+    ) -> migration.MigrateData:
+        """Extends Nova's: vGPUs are pending until Nova has noted them.
+
+        Nova has a place for PCI devices that change their address; virtual
+        functions go there.
+        """
+        with self.vgpus.live_migration.checking_destination(
+            instance, migrate_data
+        ):
+            data: migration.MigrateData = (
+                super().check_source_migrate_data_at_dest(
+                    ctxt, instance, migrate_data, *args, **kwargs
+                )
+            )
+        self.vgpus.live_migration.move_functions(data)
+        return data
+
+    def pre_live_migration(
+        self,
+        context: nova_types.Context,
+        instance: nova_types.Instance,
+        block_device_info: typing.Any,
+        network_info: typing.Any,
+        disk_info: typing.Any,
+        migrate_data: migration.MigrateData,
+    ) -> migration.MigrateData:
+        """Extends Nova's: what was noted may be lost by a restart.
+
+        Then it may be another server's by now.
+        """
+        self.vgpus.live_migration.require_note(instance, migrate_data)
+        data: migration.MigrateData = super().pre_live_migration(
+            context,
+            instance,
+            block_device_info,
+            network_info,
+            disk_info,
+            migrate_data,
+        )
+        return data
+
+    def rollback_live_migration_at_destination(
+        self,
+        context: nova_types.Context,
+        instance: nova_types.Instance,
+        *args: typing.Any,
+        **kwargs: typing.Any,
+    ) -> None:
+        """Extends Nova's: what was to be its vGPU is free again."""
+        with self.vgpus.live_migration.rolling_back(instance):
+            super().rollback_live_migration_at_destination(
+                context, instance, *args, **kwargs
+            )

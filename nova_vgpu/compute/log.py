@@ -17,6 +17,8 @@ still wrong then was said before.
 """
 
 from collections.abc import Iterable
+from collections.abc import Iterator
+import contextlib
 import re
 
 from oslo_log import log as logging
@@ -76,3 +78,24 @@ class FailureLog:
     def forget(self, what: str) -> None:
         """It worked now."""
         self._said.pop(what, None)
+
+    @contextlib.contextmanager
+    def surviving(
+        self, what: str, but: tuple[type[Exception], ...] = ()
+    ) -> Iterator[None]:
+        """Something about GPUs that must not fail the node.
+
+        Sysfs, libvirt, Placement, the database and state files are read on
+        the way, and each fails in its own way. Servers without a vGPU depend
+        on none of that, so whatever it is, it is logged and tried again.
+
+        :param but: what has to reach the caller.
+        """
+        try:
+            yield
+        except but:
+            raise
+        except Exception as error:
+            self.say(what, error, with_traceback=True)
+        else:
+            self.forget(what)

@@ -17,6 +17,11 @@ Nova knows how for mdevs, and for PCI devices that can; a virtual function that
 is a vGPU is checked like the former and moved like the latter.
 """
 
+from collections.abc import Callable
+from collections.abc import Container
+from collections.abc import Iterator
+from collections.abc import Mapping
+import contextlib
 import typing
 
 from nova import context as nova_context
@@ -28,8 +33,12 @@ from oslo_log import log as logging
 
 from nova_vgpu.compute import address_moves
 from nova_vgpu.compute import guests
-from nova_vgpu.compute import operations
-from nova_vgpu.compute import planning
+from nova_vgpu.compute import nova_tables
+from nova_vgpu.compute import nova_types
+from nova_vgpu.compute import operations as vgpu_operations
+from nova_vgpu.compute import planner as vgpu_planner
+from nova_vgpu.compute import reconciler as vgpu_reconciler
+from nova_vgpu.compute import usage as vgpu_usage
 
 LOG = logging.getLogger(__name__)
 
@@ -37,70 +46,91 @@ LOG = logging.getLogger(__name__)
 _BEGUN = ('accepted', 'queued', 'preparing', 'running', 'post-migrating')
 
 
-class Migration(operations.Operations):
+class MigrateData(typing.Protocol):
+    """``nova.objects.LibvirtLiveMigrateData``."""
+
+    source_mdev_types: Mapping[str, str]
+    target_mdevs: dict[str, str]
+    pci_dev_map_src_dst: dict[str, str]
+
+    def __contains__(self, field: str) -> bool: ...
+
+
+class LiveMigration:
     """Live migration, at its source and at its destination."""
 
-    def _assert_source_can_live_migrate_mdevs(
-        self, instance: typing.Any, dest_check_data: typing.Any
+    def __init__(
+        self,
+        host: Callable[[], nova_types.Host],
+        planner: vgpu_planner.Planner,
+        usage: vgpu_usage.Usage,
+        reconciler: vgpu_reconciler.Reconciler,
+        operations: vgpu_operations.Operations,
     ) -> None:
-        """Extends Nova's, which asks for what mdevs need."""
-        super()._assert_source_can_live_migrate_mdevs(
-            instance, dest_check_data
-        )
-        held = self._get_all_assigned_mediated_devices(instance)
-        if any(map(guests.is_function, held)):
-            self._require_function_migration(instance)
+        self._host = host
+        self._planner = planner
+        self._usage = usage
+        self._reconciler = reconciler
+        self._operations = operations
 
-    def _require_function_migration(self, instance: typing.Any) -> None:
-        """Nova's own requirement for virtual functions that can migrate.
+    def check_source(self, instance: nova_types.Instance) -> None:
+        """Nova's own requirement, for a server that has functions.
 
         :raises MigrationPreCheckError: if this host does not meet it.
         """
+        if any(map(guests.is_function, self._usage.list_of(instance.uuid))):
+            self._require_function_migration(instance)
+
+    @contextlib.contextmanager
+    def checking_destination(
+        self, instance: nova_types.Instance, data: MigrateData
+    ) -> Iterator[None]:
+        """What is chosen for a server is pending until Nova has noted it.
+
+        :raises MigrationPreCheckError: if it cannot come to this host; Nova
+            tries another one then.
+        """
+        if any(map(guests.is_function, _list_asked(data))):
+            self._require_function_migration(instance)
+        try:
+            with self._operations.run():
+                yield
+        except nova_exception.ComputeResourcesUnavailable as error:
+            raise nova_exception.MigrationPreCheckError(
+                reason=error.format_message()
+            ) from error
+
+    def _require_function_migration(
+        self, instance: nova_types.Instance
+    ) -> None:
         needed = (
             libvirt_driver.MIN_VFIO_PCI_VARIANT_LIBVIRT_VERSION,
             libvirt_driver.MIN_VFIO_PCI_VARIANT_QEMU_VERSION,
         )
-        if not self._host.has_min_version(*needed):
+        if not self._host().has_min_version(*needed):
             libvirt, qemu = map(libvirt_utils.version_to_string, needed)
             raise nova_exception.MigrationPreCheckError(
                 reason=f'Unable to migrate {instance.uuid}: its vGPU is a '
-                f'virtual function, and {self._host.get_hostname()} lacks '
+                f'virtual function, and {self._host().get_hostname()} lacks '
                 f'libvirt {libvirt} or QEMU {qemu}, which that needs'
             )
 
-    def _get_mdev_types_from_uuids(
-        self, mdev_uuids: typing.Any
-    ) -> dict[str, str]:
-        """Extends Nova's, which knows the types of mdevs alone."""
-        types: dict[str, str] = super()._get_mdev_types_from_uuids(mdev_uuids)
-        for name, vf in guests.list_gpu_functions(self._make_plan()).items():
-            if name in mdev_uuids:
-                for vgpu in vf.vgpus:
-                    types[name] = planning.FUNCTION_PREFIX + vgpu.type_id
-        return types
+    def list_function_types(self, names: Container[str]) -> dict[str, str]:
+        """The types of virtual functions, as Nova compares them."""
+        functions = guests.list_gpu_functions(self._planner.make_plan())
+        return {
+            name: nova_tables.FUNCTION_PREFIX + vgpu.type_id
+            for name, vf in functions.items()
+            if name in names
+            for vgpu in vf.vgpus
+        }
 
-    def check_source_migrate_data_at_dest(
-        self,
-        ctxt: typing.Any,
-        instance: typing.Any,
-        migrate_data: typing.Any,
-        *args: typing.Any,
-        **kwargs: typing.Any,
-    ) -> typing.Any:
-        """Extends Nova's: claims hold until Nova noted its own.
+    def move_functions(self, data: MigrateData) -> None:
+        """Move virtual functions to where Nova has PCI devices.
 
-        Nova has a place for PCI devices that change their address; virtual
-        functions go there.
+        Those have a place for the addresses that they change.
         """
-        data = migrate_data
-        asked = data.source_mdev_types if 'source_mdev_types' in data else {}
-        if any(map(guests.is_function, asked)):
-            self._require_function_migration(instance)
-        with self._operation():
-            data = super().check_source_migrate_data_at_dest(
-                ctxt, instance, data, *args, **kwargs
-            )
-        targets = data.target_mdevs if asked else {}
+        targets = data.target_mdevs if _list_asked(data) else {}
         moved = {
             old: new for old, new in targets.items() if guests.is_function(old)
         }
@@ -114,79 +144,64 @@ class Migration(operations.Operations):
                     **{_address(o): _address(n) for o, n in moved.items()},
                 }
             )
-        return data
 
-    def pre_live_migration(
-        self,
-        context: typing.Any,
-        instance: typing.Any,
-        block_device_info: typing.Any,
-        network_info: typing.Any,
-        disk_info: typing.Any,
-        migrate_data: typing.Any,
-    ) -> typing.Any:
-        """Extends Nova's: what was noted may be lost by a restart.
+    def require_note(
+        self, instance: nova_types.Instance, data: MigrateData
+    ) -> None:
+        """What was noted may be lost by a restart, and another server's now.
 
-        Then it may be another server's by now.
+        :raises MigrationPreCheckError: if it is lost.
         """
-        asked = 'source_mdev_types' in migrate_data
-        if asked and migrate_data.source_mdev_types:
-            noted = self.instance_claimed_mdevs.get(instance.uuid)
-            if not noted:
-                raise nova_exception.MigrationPreCheckError(
-                    reason=f'Unable to migrate {instance.uuid}: nova-compute '
-                    f'on {self._host.get_hostname()} was restarted since it '
-                    'chose vGPUs for it. Try again.'
-                )
-        return super().pre_live_migration(
-            context,
-            instance,
-            block_device_info,
-            network_info,
-            disk_info,
-            migrate_data,
-        )
+        if _list_asked(data) and not self.get_note(instance):
+            raise nova_exception.MigrationPreCheckError(
+                reason=f'Unable to migrate {instance.uuid}: nova-compute '
+                f'on {self._host().get_hostname()} was restarted since it '
+                'chose vGPUs for it. Try again.'
+            )
 
-    def _drop_old_notes(self) -> None:
+    @contextlib.contextmanager
+    def rolling_back(self, instance: nova_types.Instance) -> Iterator[None]:
+        """What was to be a server's vGPU is free again, afterwards."""
+        noted = self.get_note(instance)
+        yield
+        if noted:
+            self._reconciler.release()
+
+    def get_note(self, instance: nova_types.Instance) -> list[str] | None:
+        return dict(self._usage.list_notes()).get(instance.uuid)
+
+    def drop_old_notes(self) -> None:
         """Forget vGPUs that were chosen for migrations which never came.
 
         Nova does not tell a destination of all that can go wrong.
         """
-        context = nova_context.get_admin_context()
-        # Notes first: an operation of this host claims before it takes a
-        # note, and drops the note before its claim ends.
-        notes = self._list_notes()
-        claimed = self._claims.list()
-        for owner, names in notes:
+        # Notes first: an operation of this host has vGPUs pending before it
+        # takes a note, and drops the note before they stop being so.
+        notes = self._usage.list_notes()
+        pending = self._usage.pending.list()
+        for server, names in notes:
             if (
-                claimed.isdisjoint(names)
-                and not _is_migrating(context, owner)
+                pending.isdisjoint(names)
+                and not _is_migrating(server)
                 # Another migration may have replaced it meanwhile.
-                and self.instance_claimed_mdevs.get(owner) is names
+                and self._usage.drop_note(server, names)
             ):
-                LOG.info('Server %s does not come: %s is free.', owner, names)
-                self.instance_claimed_mdevs.pop(owner, None)
-
-    def rollback_live_migration_at_destination(
-        self,
-        context: typing.Any,
-        instance: typing.Any,
-        *args: typing.Any,
-        **kwargs: typing.Any,
-    ) -> None:
-        """Extends Nova's: what was to be its vGPU is free again."""
-        noted = self.instance_claimed_mdevs.get(instance.uuid)
-        super().rollback_live_migration_at_destination(
-            context, instance, *args, **kwargs
-        )
-        if noted:
-            self._give_back()
+                LOG.info(
+                    'Live migration of %s never arrived; released %s.',
+                    server,
+                    ', '.join(names),
+                )
 
 
-def _is_migrating(context: typing.Any, server: str) -> bool:
+def _list_asked(data: MigrateData) -> Mapping[str, str]:
+    """The types of the vGPUs of a guest that is to migrate."""
+    return data.source_mdev_types if 'source_mdev_types' in data else {}
+
+
+def _is_migrating(server: str) -> bool:
     """Whether a live migration of a server has begun and not ended."""
     found = objects.MigrationList.get_by_filters(
-        context,
+        nova_context.get_admin_context(),
         {
             'instance_uuid': server,
             'migration_type': 'live-migration',

@@ -10,163 +10,97 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+"""Operations on servers: what they allocate stays theirs until they end."""
 
-"""What servers go through: each operation that defines a guest with vGPUs."""
+from collections.abc import Iterator
+import contextlib
 
-from collections.abc import Sequence
-import typing
+from nova import exception as nova_exception
+from oslo_log import log as logging
 
-from nova_vgpu import values
+from nova_vgpu import exception
 from nova_vgpu.compute import guests
-from nova_vgpu.compute import recovery
-from nova_vgpu.compute import suspension
-from nova_vgpu.host import guests as host_guests
+from nova_vgpu.compute import locking
+from nova_vgpu.compute import nova_types
+from nova_vgpu.compute import reconciler as vgpu_reconciler
+from nova_vgpu.compute import usage as vgpu_usage
+
+LOG = logging.getLogger(__name__)
 
 
-class Operations(suspension.Suspension):
-    """Guests with vGPUs of either kind."""
+class Operations:
+    """What Nova does with a server, from the beginning to its end."""
 
-    # -- a guest that gets vGPUs --------------------------------------------
-
-    def spawn(self, *args: typing.Any, **kwargs: typing.Any) -> None:
-        """Extends Nova's: claims hold until the guest is defined."""
-        cyborgs = recovery.list_cyborgs(kwargs.get('accel_info'))
-        with self._operation(), self._marking(cyborgs):
-            super().spawn(*args, **kwargs)
-
-    def finish_migration(
-        self, *args: typing.Any, **kwargs: typing.Any
-    ) -> typing.Any:
-        """Extends Nova's: claims hold until the guest is defined."""
-        with self._operation():
-            return super().finish_migration(*args, **kwargs)
-
-    def _guest_add_mdevs(
-        self, guest: typing.Any, chosen_mdevs: Sequence[str]
+    def __init__(
+        self,
+        usage: vgpu_usage.Usage,
+        reconciler: vgpu_reconciler.Reconciler,
     ) -> None:
-        """Replaces Nova's, which makes an mdev of every vGPU.
+        self._usage = usage
+        self._reconciler = reconciler
 
-        And it notes their types, and which of them are Cyborg's.
+    @contextlib.contextmanager
+    def run(self) -> Iterator[None]:
+        """Keep what is allocated until its guest is defined; else release it.
+
+        :raises ComputeResourcesUnavailable: in place of an error of this
+            project, which Nova does not know: a server's fault would have the
+            name of its class for a text.
         """
-        gpus = self._find_gpus(chosen_mdevs)
-        functions = {vf.name: vf for gpu in gpus for vf in gpu.vfs}
-        types = {
-            vgpu.name: self._type_names.get(vgpu.type_id)
-            for gpu in gpus
-            for vgpu in gpu.all_vgpus
-        }
-        for order, name in enumerate(chosen_mdevs):
-            alias = (
-                host_guests.make_accelerator_alias(order)
-                if name in self._cyborgs
-                else host_guests.make_alias(order, types.get(name))
+        done, ended = False, list[str]()
+        try:
+            with self._usage.pending.during_operation() as ended, _as_novas():
+                yield
+            done = True
+        finally:
+            if ended and not done:
+                self._reconciler.release(set(ended))
+            elif ended:
+                self._usage.attached.add(ended)
+
+    @contextlib.contextmanager
+    def releasing(self, instance: nova_types.Instance) -> Iterator[None]:
+        """Release what a server has when its guest is undefined."""
+        had: set[str] = set()
+        with self._reconciler.logging_failures():
+            had.update(
+                vgpu.name for vgpu in self._usage.list_attached(instance.uuid)
             )
-            if not guests.is_function(name):
-                guest.add_device(guests.make_mdev(name, alias))
-            elif name in functions:
-                address = functions[name].address
-                guest.add_device(guests.make_function(address, alias))
-            else:
-                raise recovery.unavailable(
-                    f'The vGPU on {name} is not there. "nova-vgpu check" may '
-                    'say why.'
-                )
-
-    def _find_gpus(
-        self, vgpus: Sequence[str]
-    ) -> tuple[values.PhysicalGPU, ...]:
-        """The GPUs that vGPUs are on, as they are now; or all of them."""
-        found = []
-        for name in vgpus:
-            function = (
-                name if guests.is_function(name) else self._find_parent(name)
-            )
-            assigned = self._plan_gpu(self._gpu_of(function or name))
-            if assigned is None:
-                return self._make_plan().gpus
-            found.append(assigned.gpu)
-        return tuple(found)
-
-    def _find_parent(self, mdev: str) -> str | None:
-        return self._monitor.find_parent(mdev) if self._monitor else None
-
-    # -- a guest that has vGPUs, and is defined anew ------------------------
-
-    def _hard_reboot(
-        self,
-        context: typing.Any,
-        instance: typing.Any,
-        network_info: typing.Any,
-        share_info: typing.Any,
-        block_device_info: typing.Any = None,
-        accel_info: typing.Any = None,
-    ) -> typing.Any:
-        """Extends Nova's, which gives a lost vGPU back to some flavors only.
-
-        Nova does so for the literal ``resources:VGPU``. This is also how a
-        server is started, and how it comes back after a reboot of the host.
-        """
-        with self._with_own_vgpus(context, instance, accel_info):
-            return super()._hard_reboot(
-                context,
-                instance,
-                network_info,
-                share_info,
-                block_device_info,
-                accel_info,
-            )
-
-    def finish_revert_migration(
-        self,
-        context: typing.Any,
-        instance: typing.Any,
-        *args: typing.Any,
-        **kwargs: typing.Any,
-    ) -> typing.Any:
-        """Extends Nova's, which finds no vGPU after a resize on one host.
-
-        There the guest of before was replaced by the one that is reverted.
-        """
-        with self._with_own_vgpus(context, instance):
-            return super().finish_revert_migration(
-                context, instance, *args, **kwargs
-            )
-
-    def rescue(
-        self,
-        context: typing.Any,
-        instance: typing.Any,
-        *args: typing.Any,
-        **kwargs: typing.Any,
-    ) -> typing.Any:
-        """Extends Nova's: the host may have been rebooted meanwhile."""
-        with self._with_own_vgpus(context, instance):
-            return super().rescue(context, instance, *args, **kwargs)
-
-    def unrescue(self, context: typing.Any, instance: typing.Any) -> None:
-        """Extends Nova's: the host may have been rebooted meanwhile."""
-        with self._operation():
-            self._make_ready(context, instance, set(self._claim_own(instance)))
-            super().unrescue(context, instance)
-
-    # -- a guest that leaves its vGPUs for good ----------------------------
-
-    def _undefine_domain(
-        self,
-        instance: typing.Any,
-        keep_vtpm: bool = False,
-        keep_nvram: bool = False,
-    ) -> None:
-        """Extends Nova's: functions that the guest had lose their types."""
-        given_back: set[str] = set()
-        with self._trying():
-            given_back.update(v.name for v in self._read_vgpus(instance))
-        super()._undefine_domain(
-            instance, keep_vtpm=keep_vtpm, keep_nvram=keep_nvram
-        )
-        self._believed.remove(given_back)
-        released = set(filter(guests.is_function, given_back))
+        yield
+        self._usage.attached.remove(had)
+        functions = set(filter(guests.is_function, had))
         # One that migrated while it ran left no guest behind.
-        released |= self._given.list_of(instance.uuid)
-        if released:
-            self._give_back(released)
+        functions |= self._usage.given.list_of(instance.uuid)
+        if functions:
+            self._reconciler.release(functions)
+
+    def reserve_own(self, instance: nova_types.Instance) -> list[str]:
+        """Keep what a server has, before its guest stops showing it.
+
+        A server that has no vGPU waits for no lock.
+        """
+        if not self._usage.list_of(instance.uuid):
+            return []
+        self._usage.pending.hold()
+        with locking.hold_allocation():
+            own = self._usage.list_of(instance.uuid)
+            self._usage.pending.add(own)
+        return own
+
+
+@contextlib.contextmanager
+def _as_novas() -> Iterator[None]:
+    try:
+        yield
+    except (
+        exception.BusyError,
+        exception.HostUnreadable,
+        exception.StateUnusable,
+    ) as error:
+        raise unavailable(str(error)) from error
+
+
+def unavailable(reason: str) -> nova_exception.ComputeResourcesUnavailable:
+    # Nova 33 says that a guest does not resume with its host, but not why.
+    LOG.error(reason)
+    return nova_exception.ComputeResourcesUnavailable(reason=reason)

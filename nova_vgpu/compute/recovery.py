@@ -11,12 +11,12 @@
 #    under the License.
 
 
-"""A server that has vGPUs, and whose guest is defined anew.
+"""A server that has vGPUs, and whose guest is defined again.
 
 It keeps them meanwhile, and finds them again if they are gone, which is what a
 reboot of the host does: a type that was set is always gone, an mdev if nothing
 defined it or started it. An mdev that was started as another type, because a
-release of the vendor's driver numbers types anew, is made again.
+release of the vendor's driver renumbered the types, is made again.
 """
 
 from collections.abc import Container
@@ -24,103 +24,125 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Set
 import contextlib
-import typing
 
-from nova import exception as nova_exception
-from nova import objects
-import nova.conf
 from nova.virt.libvirt import driver as libvirt_driver
-from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
 
 from nova_vgpu import values
-from nova_vgpu.compute import allocation
+from nova_vgpu.compute import accelerators as vgpu_accelerators
+from nova_vgpu.compute import allocator as vgpu_allocator
 from nova_vgpu.compute import guests
-from nova_vgpu.host import guests as host_guests
+from nova_vgpu.compute import nova_types
+from nova_vgpu.compute import operations as vgpu_operations
+from nova_vgpu.compute import planner as vgpu_planner
+from nova_vgpu.compute import reconciler as vgpu_reconciler
+from nova_vgpu.compute import server_allocations
+from nova_vgpu.compute import usage as vgpu_usage
+from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import lost_mdevs
 from nova_vgpu.reconcile import upkeep
 
 LOG = logging.getLogger(__name__)
-CONF = nova.conf.CONF
+
+unavailable = vgpu_operations.unavailable
 
 
-class Recovery(allocation.Allocation):
+class Recovery:
     """Sees that a server has its own vGPUs."""
 
-    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
-        # mdevs of Cyborg's for guests that are being defined.
-        self._cyborgs: set[str] = set()
-        super().__init__(*args, **kwargs)
+    def __init__(
+        self,
+        nova: nova_types.Driver,
+        planner: vgpu_planner.Planner,
+        usage: vgpu_usage.Usage,
+        devices: vgpu_devices.VGPUDevices,
+        reconciler: vgpu_reconciler.Reconciler,
+        operations: vgpu_operations.Operations,
+        allocator: vgpu_allocator.Allocator,
+        allocations: server_allocations.ServerAllocations,
+        accelerators: vgpu_accelerators.Accelerators,
+    ) -> None:
+        self._nova = nova
+        self._planner = planner
+        self._usage = usage
+        self._devices = devices
+        self._reconciler = reconciler
+        self._operations = operations
+        self._allocator = allocator
+        self._allocations = allocations
+        self._accelerators = accelerators
 
     @contextlib.contextmanager
-    def _with_own_vgpus(
+    def defining_again(
         self,
-        context: typing.Any,
-        instance: typing.Any,
-        accel_info: typing.Any = None,
+        context: nova_types.Context,
+        instance: nova_types.Instance,
+        accel_info: vgpu_accelerators.AccelInfo = None,
     ) -> Iterator[None]:
         """Let the server keep its vGPUs while its guest is not defined."""
-        with self._operation():
-            claimed = set(self._claim_own(instance))
-            cyborgs = list_cyborgs(accel_info)
-            if claimed:
+        with self._operations.run():
+            reserved = set(self._operations.reserve_own(instance))
+            cyborgs = vgpu_accelerators.list_uuids(accel_info)
+            if reserved:
                 cyborgs |= self._read_accelerators(instance)
-            own = claimed - cyborgs
+            own = reserved - cyborgs
             if own:
                 self._make_ready(context, instance, own)
             elif self._asks_for_vgpus(instance):
-                self._choose_anew(context, instance)
+                self._choose_again(context, instance)
             try:
-                with self._marking(cyborgs):
+                with self._accelerators.marking(cyborgs):
                     yield
             finally:
-                self.instance_claimed_mdevs.pop(instance.uuid, None)
+                self._nova.instance_claimed_mdevs.pop(instance.uuid, None)
 
     @contextlib.contextmanager
-    def _marking(self, cyborgs: Set[str]) -> Iterator[None]:
-        """Have a guest that is defined meanwhile say which are Cyborg's.
-
-        Cyborg makes them, and Nova has it do so only in some operations. The
-        others find them among the vGPUs of the guest.
-        """
-        self._cyborgs.update(cyborgs)
-        try:
+    def starting_again(
+        self, context: nova_types.Context, instance: nova_types.Instance
+    ) -> Iterator[None]:
+        """See that the vGPUs of a guest, which is as it was, are there."""
+        with self._operations.run():
+            own = set(self._operations.reserve_own(instance))
+            self._make_ready(context, instance, own)
             yield
-        finally:
-            self._cyborgs.difference_update(cyborgs)
 
-    def _read_accelerators(self, instance: typing.Any) -> Set[str]:
+    def _read_accelerators(self, instance: nova_types.Instance) -> Set[str]:
         """The mdevs of a server that are known to be Cyborg's."""
-        guest = host_guests.read_guest(self._guests, instance.uuid)
+        guest = self._usage.read_guest(instance.uuid)
         return guest.accelerators if guest else frozenset()
 
-    def _asks_for_vgpus(self, instance: typing.Any) -> bool:
+    def _asks_for_vgpus(self, instance: nova_types.Instance) -> bool:
         """Whether a server may hold vGPUs, by its flavor alone.
 
         Placement knows for certain, but other servers must start without it.
         """
         return asks_for(
             instance.flavor.extra_specs,
-            self._get_supported_mdev_resource_classes(),
+            self._nova._get_supported_mdev_resource_classes(),
         )
 
-    def _choose_anew(self, context: typing.Any, instance: typing.Any) -> None:
+    def _choose_again(
+        self, context: nova_types.Context, instance: nova_types.Instance
+    ) -> None:
         """Choose vGPUs for a server that has none of those it holds.
 
         What it is entitled to is in its allocations, however its flavor asked
         for it.
         """
-        allocations = self._get_allocations(context, instance)
+        allocations = self._allocations.read(context, instance)
         if allocations:
-            LOG.info('Choosing vGPUs anew.', instance=instance)
+            LOG.info('Choosing vGPUs again.', instance=instance)
             # Where Nova looks for vGPUs that no guest shows yet.
-            self.instance_claimed_mdevs[instance.uuid] = self._allocate_mdevs(
-                allocations
+            self._nova.instance_claimed_mdevs[instance.uuid] = (
+                self._nova._allocate_mdevs(allocations)
             )
 
     def _make_ready(
-        self, context: typing.Any, instance: typing.Any, own: Set[str]
+        self,
+        context: nova_types.Context,
+        instance: nova_types.Instance,
+        own: Set[str],
     ) -> None:
         """See that the vGPUs that a guest has are there; make them if not.
 
@@ -133,7 +155,7 @@ class Recovery(allocation.Allocation):
         if mdevs:
             mdevs -= self._read_accelerators(instance)
         if self._list_lost_mdevs(mdevs):
-            self._start_held_mdevs()
+            self._reconciler.start_mdevs_in_use()
         if mdevs:
             self._clear_mistakes(instance, mdevs)
         lost = self._list_lost_mdevs(mdevs)
@@ -141,14 +163,14 @@ class Recovery(allocation.Allocation):
             self._create_lost(context, instance, lost)
 
     def _require_functions(
-        self, instance: typing.Any, functions: Set[str]
+        self, instance: nova_types.Instance, functions: Set[str]
     ) -> None:
-        there = guests.list_gpu_functions(self._keep_up())
-        for vgpu in self._read_vgpus(instance):
+        there = guests.list_gpu_functions(self._reconciler.reconcile())
+        for vgpu in self._usage.list_attached(instance.uuid):
             if vgpu.name in functions and (
                 vgpu.name not in there
                 or not upkeep.has_its_type(
-                    there[vgpu.name], vgpu, self._type_names
+                    there[vgpu.name], vgpu, self._planner.type_names
                 )
             ):
                 raise unavailable(
@@ -156,7 +178,9 @@ class Recovery(allocation.Allocation):
                     'and cannot be made. "nova-vgpu check" may say why.'
                 )
 
-    def _clear_mistakes(self, instance: typing.Any, mdevs: Set[str]) -> None:
+    def _clear_mistakes(
+        self, instance: nova_types.Instance, mdevs: Set[str]
+    ) -> None:
         """Remove mdevs that are of other types than were given to guests.
 
         libvirt and mdevctl start an mdev by the id in its definition, which a
@@ -167,7 +191,7 @@ class Recovery(allocation.Allocation):
         """
         if not list(self._list_mistakes(instance, mdevs)):
             return
-        self._keep_up()
+        self._reconciler.reconcile()
         for uuid, current, noted in self._list_mistakes(instance, mdevs):
             raise unavailable(
                 f'vGPU {uuid} of {instance.uuid} is of type {current}, but '
@@ -178,60 +202,57 @@ class Recovery(allocation.Allocation):
             )
 
     def _list_mistakes(
-        self, instance: typing.Any, mdevs: Set[str]
+        self, instance: nova_types.Instance, mdevs: Set[str]
     ) -> Iterator[tuple[str, str, str | None]]:
         """mdevs of a server, with what they are and what they should be."""
         there = {
             vgpu.name: vgpu
-            for gpu in self._make_plan().gpus
+            for gpu in self._planner.make_plan().gpus
             for vgpu in gpu.all_vgpus
         }
-        for noted in self._read_vgpus(instance):
+        for noted in self._usage.list_attached(instance.uuid):
             current = there.get(noted.name)
             if (
                 current is not None
                 and noted.name in mdevs
-                and not upkeep.is_as_noted(current, noted, self._type_names)
+                and not upkeep.is_as_noted(
+                    current, noted, self._planner.type_names
+                )
             ):
-                name = self._type_names[current.type_id]
+                name = self._planner.type_names[current.type_id]
                 yield noted.name, name, noted.type_name
-
-    def _read_vgpus(self, instance: typing.Any) -> list[values.GuestVGPU]:
-        guest = host_guests.read_guest(self._guests, instance.uuid)
-        return list(guest.vgpus) if guest else []
 
     def _list_lost_mdevs(self, uuids: Set[str]) -> Set[str]:
         """Those that do not exist, or are only defined."""
         if not uuids:
             return uuids
-        if self._monitor is not None:
-            return uuids - self._monitor.list_mdevs()
-        inactive = {device.name() for device in self._list_inactive_mdevs()}
-        there = set(self._host.list_mediated_devices() or ()) - inactive
+        there = self._planner.list_mdevs()
+        if there is not None:
+            return uuids - there
+        active = self._devices.list_active_mdevs()
         return {
             uuid
             for uuid in uuids
-            if not any(
-                # Newer libvirts append the parent.
-                name.startswith(libvirt_utils.mdev_uuid2name(uuid))
-                for name in there
-            )
+            if not any(vgpu_usage.is_one_of(name, [uuid]) for name in active)
         }
 
     def _create_lost(
-        self, context: typing.Any, instance: typing.Any, lost: Set[str]
+        self,
+        context: nova_types.Context,
+        instance: nova_types.Instance,
+        lost: Set[str],
     ) -> None:
         """Create mdevs again, with their UUIDs, where Placement has them."""
-        allocations = self._get_allocations(context, instance)
-        plan = self._make_plan()
+        allocations = self._allocations.read(context, instance)
+        plan = self._planner.make_plan()
         places = [
             assigned
-            for provider, given in allocations.items()
-            for _ in range(sum(given['resources'].values()))
+            for provider, of_provider in allocations.items()
+            for _ in range(sum(of_provider['resources'].values()))
             for assigned in plan.assignments
-            if assigned.gpu.name == self._gpu_of(self._get_gpu_name(provider))
+            if assigned.gpu.name == self._find_gpu(context, provider)
         ]
-        own = self._read_vgpus(instance)
+        own = self._usage.list_attached(instance.uuid)
         there = {vgpu.name for gpu in plan.gpus for vgpu in gpu.all_vgpus}
         for vgpu in own:
             # What is there has its place already.
@@ -245,9 +266,13 @@ class Recovery(allocation.Allocation):
         for uuid, assigned in lost_mdevs.match_places(noted, places):
             self._create_again(instance, uuid, assigned, noted[uuid])
 
+    def _find_gpu(self, context: nova_types.Context, provider: str) -> str:
+        device = self._allocations.get_gpu_name(context, provider)
+        return self._planner.gpu_of(device)
+
     def _create_again(
         self,
-        instance: typing.Any,
+        instance: nova_types.Instance,
         uuid: str,
         assigned: values.Assignment,
         type_name: str | None,
@@ -264,7 +289,7 @@ class Recovery(allocation.Allocation):
             )
         LOG.info('Creating vGPU %s again.', uuid, instance=instance)
         try:
-            created = self._create_new_mediated_device(gpu.name, uuid)
+            created = self._allocator.create(gpu.name, uuid)
         except libvirt_driver.libvirt.libvirtError as error:
             raise unavailable(
                 f'vGPU {uuid} of {instance.uuid} is gone, and libvirt does '
@@ -276,46 +301,6 @@ class Recovery(allocation.Allocation):
                 'no room to create it again.'
             )
 
-    def _get_allocations(
-        self, context: typing.Any, instance: typing.Any
-    ) -> dict[str, typing.Any]:
-        """What a server holds of vGPUs of this host, by provider.
-
-        :raises ComputeResourcesUnavailable: if Placement does not tell: the
-            server must not start without its vGPUs.
-        """
-        self._ensure_provider_tree(context)
-        held = self.virtapi.reportclient.get_allocations_for_consumer(
-            context, instance.uuid
-        )
-        if not held:  # which is also how Nova says that Placement is down
-            raise unavailable(
-                f'Placement does not tell what server {instance.uuid} holds. '
-                'Start the server again when Placement answers.'
-            )
-        return {
-            provider: given
-            for provider, given in self._vgpu_allocations(held).items()
-            if self.provider_tree.exists(provider)
-        }
-
-    def _ensure_provider_tree(self, context: typing.Any) -> None:
-        """Guests are started before Nova first updates the providers."""
-        if self.provider_tree is None:
-            name = self._host.get_hostname()
-            node = objects.ComputeNode.get_by_host_and_nodename(
-                context, CONF.host, name
-            )
-            client = self.virtapi.reportclient
-            self.provider_tree = client.get_provider_tree_and_ensure_root(
-                context, node.uuid, name=name
-            )
-
-    def _get_gpu_name(self, provider: str) -> str:
-        data = self.provider_tree.data(provider)
-        node = self.provider_tree.data(data.parent_uuid).name
-        return str(data.name).removeprefix(f'{node}_')
-
 
 def asks_for(extra_specs: Mapping[str, str], classes: Container[str]) -> bool:
     """Whether a flavor asks for resources of some classes, in any group."""
@@ -326,18 +311,3 @@ def asks_for(extra_specs: Mapping[str, str], classes: Container[str]) -> bool:
         for key, amount in extra_specs.items()
         for name, _, resource_class in [key.partition(':')]
     )
-
-
-def list_cyborgs(accel_info: typing.Any) -> set[str]:
-    """The mdevs that Cyborg makes for a server, and looks after."""
-    return {
-        request['attach_handle_uuid']
-        for request in accel_info or ()
-        if request['attach_handle_type'] == 'MDEV'
-    }
-
-
-def unavailable(reason: str) -> nova_exception.ComputeResourcesUnavailable:
-    # Nova 33 says that a guest does not resume with its host, but not why.
-    LOG.error(reason)
-    return nova_exception.ComputeResourcesUnavailable(reason=reason)

@@ -17,8 +17,8 @@ A guest is suspended without its vGPUs, whose state cannot be saved. Nova does
 the same for a snapshot if it cannot copy the disk of a guest that runs.
 """
 
+from collections.abc import Iterator
 import contextlib
-import typing
 
 from nova import exception as nova_exception
 from nova.compute import power_state
@@ -26,34 +26,48 @@ import nova.conf
 from nova.virt.libvirt import driver as libvirt_driver
 from oslo_log import log as logging
 
+from nova_vgpu import exception
 from nova_vgpu.compute import hotplug
 from nova_vgpu.compute import locking
-from nova_vgpu.compute import recovery
+from nova_vgpu.compute import log
+from nova_vgpu.compute import nova_types
+from nova_vgpu.compute import operations as vgpu_operations
+from nova_vgpu.compute import usage as vgpu_usage
 
 LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
 
 
-class Suspension(recovery.Recovery):
+class Suspension:
     """Detaches vGPUs and attaches them again."""
 
-    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+    def __init__(
+        self,
+        nova: nova_types.Driver,
+        usage: vgpu_usage.Usage,
+        operations: vgpu_operations.Operations,
+        failures: log.FailureLog,
+    ) -> None:
+        self._nova = nova
+        self._usage = usage
+        self._operations = operations
+        self._failures = failures
         #: vGPUs that guests may still release, by the UUIDs of servers.
         self._detached: dict[str, hotplug.Detached] = {}
-        super().__init__(*args, **kwargs)
 
-    def suspend(self, context: typing.Any, instance: typing.Any) -> None:
-        """Extends Nova's: what is detached for it stays the server's.
+    @contextlib.contextmanager
+    def suspending(self, instance: nova_types.Instance) -> Iterator[None]:
+        """What is detached for a suspend stays the server's.
 
         If it fails, the server runs on with all that it had.
         """
-        with self._operation():
-            if not self._claim_own(instance):
-                super().suspend(context, instance)
+        with self._operations.run():
+            if not self._reserve_own(instance):
+                yield
                 return
-            before = hotplug.list_devices(self._host.get_guest(instance))
+            before = hotplug.list_devices(self._nova._host.get_guest(instance))
             try:
-                super().suspend(context, instance)
+                yield
             except (
                 libvirt_driver.libvirt.libvirtError,
                 nova_exception.DeviceDetachFailed,
@@ -63,31 +77,30 @@ class Suspension(recovery.Recovery):
                 LOG.warning(
                     'Could not suspend the guest: %s', error, instance=instance
                 )
-                if not self._undo_suspend(instance, before, error):
+                if not self._undo(instance, before, error):
                     raise
                 raise nova_exception.InstanceFaultRollback(
                     nova_exception.InstanceSuspendFailure(reason=str(error))
                 ) from error
 
-    def resume(
-        self,
-        context: typing.Any,
-        instance: typing.Any,
-        *args: typing.Any,
-        **kwargs: typing.Any,
-    ) -> None:
-        """Extends Nova's: the host may have been rebooted meanwhile."""
-        with self._operation():
-            self._make_ready(context, instance, set(self._claim_own(instance)))
-            super().resume(context, instance, *args, **kwargs)
+    def _reserve_own(self, instance: nova_types.Instance) -> list[str]:
+        try:
+            return self._operations.reserve_own(instance)
+        except exception.NovaVGPUError as error:  # nothing has changed yet
+            raise nova_exception.InstanceFaultRollback(
+                nova_exception.InstanceSuspendFailure(reason=str(error))
+            ) from error
 
-    def _detach_mediated_devices(self, guest: typing.Any) -> None:
-        """Replaces Nova's, which does not wait, and detaches mdevs alone.
+    def detach(self, guest: nova_types.Guest) -> None:
+        """Detach the vGPUs of a guest and wait until it has released them.
 
         :raises DeviceDetachFailed: if the guest does not release one.
         """
         left = hotplug.list_vgpus(guest)
-        if left and guest.get_power_state(self._host) == power_state.PAUSED:
+        if (
+            left
+            and guest.get_power_state(self._nova._host) == power_state.PAUSED
+        ):
             raise nova_exception.DeviceDetachFailed(
                 device=hotplug.join_names(left),
                 reason='a paused guest cannot release its vGPU. Unpause the '
@@ -107,12 +120,12 @@ class Suspension(recovery.Recovery):
         )
 
     def _ask_to_detach(
-        self, guest: typing.Any, devices: tuple[hotplug.Device, ...]
+        self, guest: nova_types.Guest, devices: tuple[hotplug.Device, ...]
     ) -> None:
         for device in devices:
             # The guest may have released it after an earlier attempt.
             with contextlib.suppress(nova_exception.DeviceNotFound):
-                self._detach_sync(
+                self._nova._detach_sync(
                     device,
                     guest,
                     guest.uuid,
@@ -121,9 +134,9 @@ class Suspension(recovery.Recovery):
                     live=True,
                 )
 
-    def _undo_suspend(
+    def _undo(
         self,
-        instance: typing.Any,
+        instance: nova_types.Instance,
         before: tuple[hotplug.Device, ...],
         error: Exception,
     ) -> bool:
@@ -131,7 +144,7 @@ class Suspension(recovery.Recovery):
 
         :returns: whether the guest runs as it did before.
         """
-        guest = self._host.get_guest(instance)
+        guest = self._nova._host.get_guest(instance)
         if not guest.is_active():
             return False
         if isinstance(error, nova_exception.DeviceDetachFailed):
@@ -140,31 +153,16 @@ class Suspension(recovery.Recovery):
         self._attach_again(instance, guest, before)
         return True
 
-    def _resume_guest_after_snapshot(
-        self,
-        context: typing.Any,
-        live_snapshot: bool,
-        original_power_state: int,
-        instance: typing.Any,
-        guest: typing.Any,
+    def attach_after_snapshot(
+        self, instance: nova_types.Instance, guest: nova_types.Guest
     ) -> None:
-        """Extends Nova's, which attaches PCI devices and ports alone.
-
-        If the disk cannot be copied while the guest runs, Nova suspends it.
-        """
-        super()._resume_guest_after_snapshot(
-            context, live_snapshot, original_power_state, instance, guest
-        )
-        if self._needs_suspend_resume_for_snapshot(
-            live_snapshot, original_power_state
-        ):
-            vgpus = hotplug.list_defined_vgpus(guest)
-            self._attach_again(instance, guest, vgpus)
+        """Attach the vGPUs that a guest was suspended without."""
+        self._attach_again(instance, guest, hotplug.list_defined_vgpus(guest))
 
     def _attach_again(
         self,
-        instance: typing.Any,
-        guest: typing.Any,
+        instance: nova_types.Instance,
+        guest: nova_types.Guest,
         devices: tuple[hotplug.Device, ...],
     ) -> None:
         try:
@@ -175,8 +173,8 @@ class Suspension(recovery.Recovery):
 
     def _note_detached(
         self,
-        instance: typing.Any,
-        guest: typing.Any,
+        instance: nova_types.Instance,
+        guest: nova_types.Guest,
         devices: tuple[hotplug.Device, ...],
     ) -> None:
         # Servers may lose other devices on purpose.
@@ -185,44 +183,43 @@ class Suspension(recovery.Recovery):
             instance, guest.id, vgpus
         )
 
-    def _attach_detached(self, seconds: float) -> None:
+    def attach_released_late(self, seconds: float) -> None:
         """Attach vGPUs again that guests released too late.
 
         :param seconds: how long to wait for the lock.
+        :raises BusyError: if the lock is not free in time.
         """
         for uuid, noted in list(self._detached.items()):
             with locking.hold_allocation(seconds):
-                claimed = self._claims.list()
-                if claimed.isdisjoint(device.name for device in noted.devices):
+                pending = self._usage.pending.list()
+                if pending.isdisjoint(device.name for device in noted.devices):
                     self._attach_noted(uuid, noted)
 
     def _attach_noted(self, uuid: str, noted: hotplug.Detached) -> None:
+        what = f'Could not attach the vGPU of {uuid} again'
         try:
-            guest = self._host.get_guest(noted.instance)
+            guest = self._nova._host.get_guest(noted.instance)
             if guest.id != noted.guest_id:
                 raise nova_exception.InstanceNotFound(instance_id=uuid)
             attached = hotplug.attach_missing(guest, noted.devices)
         except nova_exception.InstanceNotFound:  # it was started since
-            self._detached.pop(uuid, None)
+            self._drop(uuid, noted)
         except (
             libvirt_driver.libvirt.libvirtError,
             nova_exception.InternalError,
         ) as error:
-            self._failures.say(
-                f'Could not attach the vGPU of {uuid} again', error
-            )
+            self._failures.say(what, error)
         else:
-            self._failures.forget(f'Could not attach the vGPU of {uuid} again')
+            self._failures.forget(what)
             if attached:
-                self._detached.pop(uuid, None)
+                self._drop(uuid, noted)
                 LOG.info(
                     'Attached vGPU %s again, which the guest released late.',
                     hotplug.join_names(attached),
                     instance=noted.instance,
                 )
 
-    def _get_mdevs_from_guest_config(
-        self, xml: str
-    ) -> tuple[hotplug.Device, ...]:
-        """Replaces Nova's, which finds mdevs alone and drops their aliases."""
-        return hotplug.parse_vgpus(xml)
+    def _drop(self, uuid: str, noted: hotplug.Detached) -> None:
+        """Forget a note, unless a newer one has replaced it meanwhile."""
+        if self._detached.get(uuid) is noted:
+            del self._detached[uuid]

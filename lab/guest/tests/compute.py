@@ -118,6 +118,10 @@ class Compute:
             self.driver.get_nodenames_by_uuid().items()
         )
 
+    def stop(self) -> None:
+        """End what runs in the background."""
+        self.driver.vgpus.service.stop()
+
     def update(self) -> None:
         """As the resource tracker does, at each start and every minute."""
         tree = self.client.get_provider_tree_and_ensure_root(

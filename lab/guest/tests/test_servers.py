@@ -24,7 +24,7 @@ from lab.guest.tests import domains
 from lab.guest.tests import host
 
 #: Who tells that a GPU has no room.
-_LOG = 'nova_vgpu.compute.allocation'
+_LOG = 'nova_vgpu.compute.allocator'
 _GPUS = (host.T4, host.A10, host.L40S)
 _OTHERWISE = (
     host.DECLARED.replace('T4-8Q', 'T4-4Q')
@@ -100,12 +100,13 @@ class TestServers(host.HostTest):
         """Servers of a test that failed, and what outlives servers."""
         for server in tuple(self.servers):
             self.delete(server)
+        self.compute.stop()
         self.remove_mdevs(host.mdevs())
 
     def remove_mdevs(self, mdevs: Iterable[str]) -> None:
         """mdevs are left to the next server: nobody has these."""
         for mdev in mdevs:
-            self.compute.driver._remove_mdev(mdev)
+            self.compute.driver.vgpus.devices.remove_mdev(mdev)
 
     def vgpu_of(self, uuid: str) -> str:
         """Of a server: the UUID of its mdev, or the address of its VF."""
@@ -213,6 +214,7 @@ class TestServers(host.HostTest):
         for declared in (_OTHERWISE, host.DECLARED):
             self.declare(declared + compute.SETTINGS)
             compute.configure_again()
+            self.compute.stop()
             self.compute = compute.Compute()
             self.compute.update()
             self.assert_untouched(before, held)

@@ -312,8 +312,8 @@ class TestLog(DocumentationTestCase):
         for text in (
             '… […]',
             'Could not …',
-            'Had to …, and did.',
-            'a vGPU is claimed outside of an operation',
+            'Reconciled: …',
+            'a vGPU is allocated outside of an operation',
             'remove mdev …',
             'vGPU … of … is gone, and GPU … has no room to create it again.',
         ):
@@ -687,7 +687,7 @@ def _levels(called: str) -> frozenset[str]:
         return frozenset({level[1].upper().replace('EXCEPTION', 'ERROR')})
     return {
         'unavailable': frozenset({'ERROR'}),
-        'recovery.unavailable': frozenset({'ERROR'}),
+        'operations.unavailable': frozenset({'ERROR'}),
         'self._failures.say': frozenset({'WARNING'}),
         # Which of the two, is up to the problem.
         'say': frozenset({'WARNING', 'ERROR'}),

@@ -24,10 +24,15 @@ from nova.tests.fixtures import libvirt as fakelibvirt
 import nova.virt
 
 from nova_vgpu import values
-from nova_vgpu.compute import driver
+from nova_vgpu.compute import planner
+from nova_vgpu.compute import reconcile_thread
 from nova_vgpu.compute import shim
+from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.host import files
 from nova_vgpu.host import guests
+
+#: How long a thread may take, on a machine that does much else.
+PATIENCE = 120.0
 
 
 class NovaWithOurDriver(fixtures.Fixture):
@@ -46,16 +51,14 @@ class NovaWithOurDriver(fixtures.Fixture):
         for name in ('state_path', 'own_state_path'):
             self.useFixture(
                 fixtures.MockPatchObject(
-                    driver.LibvirtVGPUDriver,
+                    planner.Planner,
                     name,
                     self.useFixture(fixtures.TempDir()).path,
                 )
             )
+        self.useFixture(_Attribute(planner.Planner, 'sysfs', property(_sysfs)))
         self.useFixture(
-            _Attribute(driver.LibvirtVGPUDriver, 'sysfs', property(_sysfs))
-        )
-        self.useFixture(
-            _Attribute(driver.LibvirtVGPUDriver, '_write_type', _write_type)
+            _Attribute(vgpu_devices.VGPUDevices, 'write_type', _write_type)
         )
         # Its errors and constants are Nova's fake's.
         self.useFixture(_Attribute(guests, 'libvirt', fakelibvirt))
@@ -64,18 +67,34 @@ class NovaWithOurDriver(fixtures.Fixture):
                 fakelibvirt.Connection, 'listAllDevices', _list_all_devices
             )
         )
+        self._end_threads()
+
+    def _end_threads(self) -> None:
+        """No thread of a driver outlives the test."""
+        start = reconcile_thread.ReconcileThread.start
+
+        def start_and_note(thread: reconcile_thread.ReconcileThread) -> None:
+            start(thread)
+            self.addCleanup(thread.stop, PATIENCE)
+
+        self.useFixture(
+            fixtures.MockPatchObject(
+                reconcile_thread.ReconcileThread, 'start', start_and_note
+            )
+        )
 
 
-def _sysfs(its_driver: typing.Any) -> files.Files | None:
+def _sysfs(its_planner: typing.Any) -> files.Files | None:
     """The sysfs of the host that a driver is on; None in Nova's own tests."""
-    pci_info = its_driver._host.get_connection().pci_info
+    pci_info = its_planner.connect().pci_info
     tree: files.Files | None = getattr(pci_info, 'sysfs', None)
     return tree
 
 
-def _write_type(its_driver: typing.Any, address: str, number: int) -> None:
+def _write_type(devices: typing.Any, address: str, number: int) -> None:
     """What writing to the host's ``current_vgpu_type`` comes to."""
-    its_driver._host.get_connection().pci_info.set_type(address, number)
+    connection = devices.nova._host.get_connection()
+    connection.pci_info.set_type(address, number)
 
 
 class _Attribute(fixtures.Fixture):
@@ -148,10 +167,45 @@ class OurDriver:
     What is above it is one of Nova's test cases, which mypy does not see.
     """
 
+    #: Whether drivers reconcile vGPUs in threads of their own, as they do
+    #: outside of tests.
+    in_background = True
+
     def start_compute(self, *args: typing.Any, **kwargs: typing.Any) -> str:
         test: typing.Any = self
         test.flags(compute_driver='vgpu.LibvirtVGPUDriver')
-        return str(super().start_compute(*args, **kwargs))  # type: ignore[misc]
+        name = str(super().start_compute(*args, **kwargs))  # type: ignore[misc]
+        if not self.in_background:
+            self.stop_reconciling(name)
+        self.reconcile()
+        return name
+
+    def restart_compute_service(
+        self, hostname: str, *args: typing.Any, **kwargs: typing.Any
+    ) -> typing.Any:
+        self.stop_reconciling(hostname)
+        return super().restart_compute_service(  # type: ignore[misc]
+            hostname, *args, **kwargs
+        )
+
+    def reconcile(self) -> None:
+        """Have the thread of each driver reconcile, and wait for that.
+
+        Nova's periodic update wakes it, and goes on.
+        """
+        for name in self.__dict__['computes']:
+            thread = self._thread_of(name)
+            if thread and not thread.wait(thread.wake(), PATIENCE):
+                raise AssertionError(f'{name} does not reconcile')
+
+    def stop_reconciling(self, name: str) -> None:
+        thread = self._thread_of(name)
+        if thread:
+            thread.stop(PATIENCE)
+
+    def _thread_of(self, name: str) -> typing.Any:
+        vgpus = getattr(self.__dict__['computes'][name].driver, 'vgpus', None)
+        return vgpus.service.thread if vgpus else None
 
     def setUp(self) -> None:
         test: typing.Any = self
@@ -164,13 +218,21 @@ class OurDriver:
     def _run_periodics(self, raise_on_error: bool = False) -> None:
         """Replaces Nova's, unless errors are to be raised.
 
+        What the driver's thread does in the meantime is done before the
+        update, and again after it.
+
         Nova's has its fixture hold a lock on the cells meanwhile. In the
         middle of a migration the API, asked about it, waits for that lock, and
         then so does the driver, which the periodic task waits for.
         """
+        self.reconcile()
         if raise_on_error:
             super()._run_periodics(True)  # type: ignore[misc]
-            return
+        else:
+            self._update_computes()
+        self.reconcile()
+
+    def _update_computes(self) -> None:
         test: typing.Any = self
         admin = context.get_admin_context()
         for name, compute in test.computes.items():

@@ -66,12 +66,12 @@ class BadFunctionTest(test_vendor_vfio.VendorVFIOTestBase):
             self.boot(expected_state='ERROR')
         self.assertEqual(1, len(tried))
 
-        # Nor does a report, for which all builds of the node wait.
+        # Nor does a reconciliation, for which those servers wait.
         for address in ('0000:41:00.4', '0000:41:00.5'):
             gpus.set_type(address, test_vendor_vfio.L40S_24Q)
         del tried[:]
         with fixtures.MockPatchObject(gpus, 'set_type', time_out):
-            self.computes['host1'].driver._look_after()
+            self.reconcile()
         self.assertEqual(1, len(tried))
         self._run_periodics()
         self.assertEqual([], self.types())

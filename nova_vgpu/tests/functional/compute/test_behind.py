@@ -90,7 +90,7 @@ class BehindItsBackTest(test_servers.OurTestBase):
         other = self.names_of(self.boot())
         name, _ = self.leave_one()
         # As with a server that left without the driver's doing.
-        self.driver._believed.add([name])
+        self.driver.vgpus.usage.attached.add([name])
         server = self.boot()
         self.assertEqual([name], self.names_of(server))
         self.assertNotEqual(other, [name])
@@ -121,9 +121,9 @@ class TwoOfOneTest(test_servers.OurTestBase):
         first = self.boot(flavor_id=flavor)
         own = self.names_of(first)
         self._delete_server(first)
-        believed = self.computes['host1'].driver._believed
+        attached = self.computes['host1'].driver.vgpus.usage.attached
         for wrong in (own, own[:1], []):
-            believed.add(wrong)
+            attached.add(wrong)
             server = self.boot(flavor_id=flavor)
             self.assertEqual(own, self.names_of(server))
             self._delete_server(server)

@@ -15,7 +15,7 @@
 import pathlib
 
 from nova_vgpu import exception
-from nova_vgpu.compute import driver
+from nova_vgpu.compute import planner
 from nova_vgpu.host import gpu_store
 from nova_vgpu.tests.functional.compute import test_servers
 
@@ -35,7 +35,7 @@ class DeadGPUTest(test_servers.OurTestBase):
 
     def forget(self) -> None:
         """As if a release before this one had run."""
-        path = pathlib.Path(driver.LibvirtVGPUDriver.own_state_path or '')
+        path = pathlib.Path(planner.Planner.own_state_path or '')
         (path / gpu_store.FILE).unlink()
 
     def require_fence(self) -> None:

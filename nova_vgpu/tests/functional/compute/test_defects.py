@@ -277,7 +277,7 @@ class OurDriver(base.OurDriver, Scenarios):
         with fixtures.MonkeyPatch(SPAWN, boot_first):
             driver.spawn()
         self.assertEqual(2, len(set(chosen)), chosen)
-        self.assertEqual(frozenset(), driver._claims.list())
+        self.assertEqual(frozenset(), driver.vgpus.usage.pending.list())
 
     def test_09_the_inventory_is_capped(self) -> None:
         inventory = self.cap_below_capacity()

@@ -221,7 +221,7 @@ class SuspendTest(BothKindsTestBase):
             )
             self.assertEqual(own, self.names_of(server), case)
         self.assertIn(
-            'Could not look after vGPUs; will try again',
+            'vGPU reconciliation failed; will try again',
             self.stdlog.logger.output,
         )
 
@@ -288,15 +288,17 @@ class RaceTest(BothKindsTestBase):
     def choose(self) -> None:
         """What a boot does until its guest is defined."""
         gpu = self.provider(test_servers.T4)
-        find = self.driver._list_idle
+        find = self.driver.vgpus.usage.list_idle
 
         def note(assigned: typing.Any) -> typing.Any:
             self.found = find(assigned)
             return self.found
 
         with (
-            self.driver._claims.during_operation(),
-            fixtures.MockPatchObject(self.driver, '_list_idle', note),
+            self.driver.vgpus.usage.pending.during_operation(),
+            fixtures.MockPatchObject(
+                self.driver.vgpus.usage, 'list_idle', note
+            ),
         ):
             self.driver._allocate_mdevs({gpu: {'resources': {'VGPU': 1}}})
 
@@ -384,7 +386,7 @@ class RaceTest(BothKindsTestBase):
         server = self.boot(flavor_id=self.flavors['function'])
         seen: list[list[int]] = []
         save = guest.Guest.save_memory_state
-        held = Held(self.driver._keep_up)
+        held = Held(self.driver.vgpus.reconciler.reconcile)
 
         def look_and_save(its_guest: typing.Any) -> None:
             held.end()

@@ -12,128 +12,28 @@
 
 """How nova-compute comes to this driver."""
 
-from collections.abc import Iterator
 import errno
-import inspect
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import threading
-import typing
 import zipfile
 
 import fixtures
 import nova.privsep
 import nova.virt
-from nova.virt.libvirt import driver as libvirt_driver
 import testtools
 from testtools import matchers
 
-from nova_vgpu.compute import driver
 from nova_vgpu.compute import privileged
 from nova_vgpu.host import vendor_vfio
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 
-#: Nova's private methods that are overridden or called, and their arguments:
-#: a nova that changes one of them must not be met unprepared.
-SIGNATURES = {
-    'spawn': (
-        'context, instance, image_meta, injected_files, admin_password, '
-        'allocations, network_info, block_device_info, power_on, accel_info'
-    ),
-    'init_host': 'host',
-    '_get_supported_vgpu_types': '',
-    '_update_provider_tree_for_vgpu': 'provider_tree, nodename, allocations',
-    '_count_vgpus_per_pgpu': 'mdev_uuids',
-    '_get_supported_mdev_resource_classes': '',
-    '_allocate_mdevs': 'allocations',
-    '_get_existing_mdevs_not_assigned': 'parent, requested_types',
-    '_create_new_mediated_device': 'parent, uuid',
-    '_hard_reboot': (
-        'context, instance, network_info, share_info, block_device_info, '
-        'accel_info'
-    ),
-    'suspend': 'context, instance',
-    'unrescue': 'context, instance',
-    'pre_live_migration': (
-        'context, instance, block_device_info, network_info, disk_info, '
-        'migrate_data'
-    ),
-    '_assert_source_can_live_migrate_mdevs': 'instance, dest_check_data',
-    '_create_mdev': 'dev_name, mdev_type, uuid',
-    '_detach_mediated_devices': 'guest',
-    '_detach_sync': (
-        'dev, guest, instance_uuid, device_name, persistent, live'
-    ),
-    '_needs_suspend_resume_for_snapshot': 'live_snapshot, current_power_state',
-    '_resume_guest_after_snapshot': (
-        'context, live_snapshot, original_power_state, instance, guest'
-    ),
-    '_get_mdev_types_from_uuids': 'mdev_uuids',
-    '_get_mdevs_from_guest_config': 'xml',
-    '_guest_add_mdevs': 'guest, chosen_mdevs',
-    '_start_inactive_mediated_devices': '',
-    '_undefine_domain': 'instance, keep_vtpm, keep_nvram',
-    '_get_all_assigned_mediated_devices': 'instance',
-    '_get_mediated_device_information': 'devname',
-    '_get_vgpu_type_per_pgpu': 'device_address',
-    '_is_reshape_needed_vgpu_on_root': 'provider_tree, nodename',
-    '_reshape_gpu_resources': 'allocations, root_node, pgpu_rps',
-    '_vgpu_allocations': 'allocations',
-}
-#: Overridden with whatever arguments Nova has for them, after these.
-BEGINNINGS = {
-    'finish_migration': '',
-    'check_source_migrate_data_at_dest': 'ctxt, instance, migrate_data',
-    'finish_revert_migration': 'context, instance',
-    'rescue': 'context, instance',
-    'resume': 'context, instance',
-    'rollback_live_migration_at_destination': 'context, instance',
-}
-
-
-def _arguments(name: str) -> str:
-    """Those of Nova's method."""
-    method = inspect.unwrap(getattr(libvirt_driver.LibvirtDriver, name))
-    parameters = inspect.signature(method).parameters
-    return ', '.join(name for name in parameters if name != 'self')
-
-
-def _overrides() -> Iterator[tuple[str, typing.Any]]:
-    novas = vars(libvirt_driver.LibvirtDriver)
-    for owner in driver.LibvirtVGPUDriver.__mro__:
-        if owner is libvirt_driver.LibvirtDriver:
-            return
-        for name, method in vars(owner).items():
-            if name in novas and not name.startswith('__'):
-                yield name, method
-
 
 class LoadingTest(testtools.TestCase):
-    def test_novas_methods_are_as_expected(self) -> None:
-        for name, expected in SIGNATURES.items():
-            self.assertEqual(expected, _arguments(name), name)
-        for name, expected in BEGINNINGS.items():
-            self.assertThat(
-                _arguments(name), matchers.StartsWith(expected), name
-            )
-
-    def test_every_override_is_among_them(self) -> None:
-        overrides = dict(_overrides())
-        self.assertIn('spawn', overrides)
-        self.assertEqual(
-            set(), set(overrides) - set(SIGNATURES) - set(BEGINNINGS)
-        )
-
-    def test_every_override_says_what_it_is_to_novas(self) -> None:
-        for name, method in _overrides():
-            self.assertRegex(
-                method.__doc__ or '', "(Extends|Replaces) Nova's", name
-            )
-
     def test_what_needs_privileges_goes_to_novas_helper(self) -> None:
         """It refuses what was not made for it; see also its unit tests."""
         context = nova.privsep.sys_admin_pctxt

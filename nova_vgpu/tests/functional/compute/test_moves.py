@@ -115,7 +115,7 @@ class LeavingTest(test_vendor_vfio.VendorVFIOTestBase):
                 client.OpenStackApiException, self._migrate_server, server
             )
         self.assertEqual([[L40S_24Q], []], [self.types(), self.types('host2')])
-        self.assertEqual(frozenset(), other._claims.list())
+        self.assertEqual(frozenset(), other.vgpus.usage.pending.list())
         self.assertEqual(function, self.names_of(server)[0])
 
 
@@ -172,8 +172,7 @@ class NotesTest(LiveMigrationTestBase):
 
         def come_later(*args: typing.Any, **kwargs: typing.Any) -> typing.Any:
             before = self.notes()
-            self.dest.driver._drop_old_notes()
-            self.dest.driver._look_after()
+            self.reconcile()
             kept.append((before, self.notes(), self.types('host2')))
             return come(*args, **kwargs)
 
@@ -193,7 +192,7 @@ class NotesTest(LiveMigrationTestBase):
 
         def restart(*args: typing.Any, **kwargs: typing.Any) -> typing.Any:
             self.dest.driver.instance_claimed_mdevs.clear()
-            self.dest.driver._look_after()
+            self.reconcile()
             self.assertEqual([], self.types('host2'))
             return come(*args, **kwargs)
 

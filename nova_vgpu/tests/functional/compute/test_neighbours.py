@@ -18,7 +18,7 @@ import typing
 import fixtures
 from nova.virt.libvirt import driver as libvirt_driver
 
-from nova_vgpu.compute import planning
+from nova_vgpu.compute import planner
 from nova_vgpu.tests.functional.compute import test_servers
 
 SEV = 'amd_sev'
@@ -109,7 +109,7 @@ class NeighboursTest(test_servers.OurTestBase):
         self.start_host('host1', test_servers.t4())
         self.declare()
         with fixtures.MockPatchObject(
-            planning.Planning, '_read_host', side_effect=AssertionError
+            planner.Planner, '_read_host', side_effect=AssertionError
         ):
             self.check_untouched()
         self.assertEqual(8, self.total(test_servers.T4))
@@ -123,7 +123,7 @@ class ProviderYamlTest(test_servers.OurTestBase):
         self.flags(provider_config_location=directory, group='compute')
         self.declare('T4-2Q')
         with fixtures.MockPatchObject(
-            planning.Planning, '_read_host', side_effect=OSError('no sysfs')
+            planner.Planner, '_read_host', side_effect=OSError('no sysfs')
         ):
             self.start_host('host1', test_servers.t4())
             file.write_text('providers: [')

@@ -12,29 +12,38 @@
 
 """Notes of vGPUs that were chosen for servers, and the periodic update."""
 
+import contextlib
+from unittest import mock
+
 import fixtures
 import testtools
 
-from nova_vgpu.compute import claims
-from nova_vgpu.compute import driver
 from nova_vgpu.compute import migration
+from nova_vgpu.compute import nova_types
+from nova_vgpu.compute import usage
 
 SERVER = '7a1c3a52-0b6a-4c8e-9f0e-54d2c4c1c003'
 OTHER = '7a1c3a52-0b6a-4c8e-9f0e-54d2c4c1c004'
 MDEV = 'c1b6ac4a-0b3c-4bd5-8d6d-3a0f8c0a0002'
 
 
-class Host(driver.LibvirtVGPUDriver):
-    """As much of the driver as keeps notes; no part of Nova runs."""
+class Host:
+    """As much of a driver as keeps notes."""
 
     def __init__(self) -> None:
-        self._claims = claims.Claims()
-        self.instance_claimed_mdevs = {OTHER: ['never came']}
+        self.notes: nova_types.Notes = {OTHER: ['never came']}
+        nothing = mock.Mock(side_effect=AssertionError)
+        self.usage = usage.Usage(
+            nothing, lambda: self.notes, nothing, contextlib.nullcontext
+        )
+        self.live_migration = migration.LiveMigration(
+            nothing, nothing, self.usage, nothing, nothing
+        )
 
     def choose(self) -> None:
         """What a hard reboot does for a server whose guest was lost."""
-        self._claims.add([MDEV])
-        self.instance_claimed_mdevs[SERVER] = [MDEV]
+        self.usage.pending.add([MDEV])
+        self.notes[SERVER] = [MDEV]
 
 
 class NotesTest(testtools.TestCase):
@@ -48,16 +57,16 @@ class NotesTest(testtools.TestCase):
 
     def test_a_hard_reboot_during_the_update_keeps_its_note(self) -> None:
         """It chooses just before one of the update's looks, or after it."""
-        for part in ('claims', 'notes'):
+        for part in ('pending', 'notes'):
             for is_before in (True, False):
                 self.assert_kept(part, is_before)
 
     def assert_kept(self, part: str, is_before: bool) -> None:
         host = Host()
         owner, name = (
-            (host._claims, 'list')
-            if part == 'claims'
-            else (host, '_list_notes')
+            (host.usage.pending, 'list')
+            if part == 'pending'
+            else (host.usage, 'list_notes')
         )
         read = getattr(owner, name)
 
@@ -72,11 +81,11 @@ class NotesTest(testtools.TestCase):
 
         undo = fixtures.MockPatchObject(owner, name, look)
         undo.setUp()
-        with host._claims.during_operation():
-            host._drop_old_notes()
+        with host.usage.pending.during_operation():
+            host.live_migration.drop_old_notes()
         self.assertEqual(
             {SERVER: [MDEV]},
-            host.instance_claimed_mdevs,
+            host.notes,
             f'{part}, before the look: {is_before}',
         )
 
@@ -84,12 +93,12 @@ class NotesTest(testtools.TestCase):
         """A second migration of a server whose first one never came."""
         host = Host()
 
-        def is_migrating(_context: object, owner: str) -> bool:
-            host.instance_claimed_mdevs[owner] = ['chosen now']
+        def is_migrating(owner: str) -> bool:
+            host.notes[owner] = ['chosen now']
             return False
 
         with fixtures.MockPatchObject(
             migration, '_is_migrating', is_migrating
         ):
-            host._drop_old_notes()
-        self.assertEqual({OTHER: ['chosen now']}, host.instance_claimed_mdevs)
+            host.live_migration.drop_old_notes()
+        self.assertEqual({OTHER: ['chosen now']}, host.notes)

@@ -24,8 +24,8 @@ import nova.conf
 from nova.scheduler.client import report
 import testtools
 
-from nova_vgpu.compute import claims
 from nova_vgpu.compute import locking
+from nova_vgpu.compute import pending_allocations
 from nova_vgpu.compute import recovery
 from nova_vgpu.host import locks
 from nova_vgpu.tests.functional.compute import test_servers
@@ -161,13 +161,13 @@ class FlavorsTest(testtools.TestCase):
             self.assertEqual(asked, found, str(specs))
 
 
-class ClaimsTest(testtools.TestCase):
+class PendingAllocationsTest(testtools.TestCase):
     """The lock that commands wait for."""
 
     def setUp(self) -> None:
         super().setUp()
         self.held: list[str] = []
-        self.claims = claims.Claims(self.hold)
+        self.pending = pending_allocations.PendingAllocations(self.hold)
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
@@ -176,17 +176,17 @@ class ClaimsTest(testtools.TestCase):
         self.held.append('free')
 
     def test_an_operation_without_a_vgpu_does_not_take_it(self) -> None:
-        with self.claims.during_operation():
-            self.claims.add([])
+        with self.pending.during_operation():
+            self.pending.add([])
         self.assertEqual([], self.held)
 
     def test_it_is_held_from_the_first_choice_to_the_end(self) -> None:
         with (
-            self.claims.during_operation(),
-            self.claims.during_operation(),  # as a hard reboot in a resume
+            self.pending.during_operation(),
+            self.pending.during_operation(),  # as a hard reboot in a resume
         ):
-            self.claims.hold()
-            self.claims.add(['vgpu'])
+            self.pending.hold()
+            self.pending.add(['vgpu'])
             self.assertEqual(['held'], self.held)
         self.assertEqual(['held', 'free'], self.held)
-        self.assertRaises(RuntimeError, self.claims.hold)
+        self.assertRaises(RuntimeError, self.pending.hold)

@@ -30,6 +30,8 @@ from nova.tests.fixtures import libvirt as fakelibvirt
 from oslo_db import exception as db_exception  # type: ignore[import-untyped]
 
 from nova_vgpu.compute import driver
+from nova_vgpu.compute import reconciler
+from nova_vgpu.compute import service
 from nova_vgpu.host import files
 from nova_vgpu.sandbox import memory_tree
 from nova_vgpu.tests.functional.compute import simulated_guests
@@ -111,15 +113,18 @@ class Reads:
             for name in names:
                 method = vars(owner).get(name) or getattr(owner, name)
                 test.patch(owner, name, self._wrap(owner, method, fails))
-        update = driver.LibvirtVGPUDriver._update_provider_tree_for_vgpu
+        for owner, name in (
+            (driver.LibvirtVGPUDriver, '_update_provider_tree_for_vgpu'),
+            (service.Service, 'reconcile'),
+        ):
+            test.patch(owner, name, self._watch(getattr(owner, name)))
 
+    def _watch(self, method: Callable[..., None]) -> Callable[..., None]:
         def watch(*args: typing.Any, **kwargs: typing.Any) -> None:
             with self._watching(True):
-                update(*args, **kwargs)
+                method(*args, **kwargs)
 
-        test.patch(
-            driver.LibvirtVGPUDriver, '_update_provider_tree_for_vgpu', watch
-        )
+        return watch
 
     @contextlib.contextmanager
     def _watching(self, watches: bool) -> Iterator[None]:
@@ -155,6 +160,9 @@ def _is_telling(point: Point) -> bool:
 
 
 class ReadFaultsTest(test_vendor_vfio.VendorVFIOTestBase):
+    # What a thread would do is done after each update, and watched.
+    in_background = False
+
     def setUp(self) -> None:
         super().setUp()
         self.declare('L40S-24Q', 'T4-2Q')
@@ -210,7 +218,10 @@ class ReadFaultsTest(test_vendor_vfio.VendorVFIOTestBase):
         )
 
     def update(self) -> typing.Any:
-        """One update of the node; returns what Placement would hold then."""
+        """One update of the node, and what it has the driver's thread do.
+
+        :returns: what Placement would hold then.
+        """
         its_driver = self.compute.driver
         # So that it is looked up whether that server still comes.
         its_driver.instance_claimed_mdevs[str(uuid.uuid4())] = ['pci_nothing']
@@ -218,6 +229,7 @@ class ReadFaultsTest(test_vendor_vfio.VendorVFIOTestBase):
         tree.update_inventory('host1', {})
         self.reads.seen.clear()
         its_driver.update_provider_tree(tree, 'host1')
+        its_driver.vgpus.service.reconcile()
         its_driver.instance_claimed_mdevs.clear()
         return tree
 
@@ -230,8 +242,8 @@ class ReadFaultsTest(test_vendor_vfio.VendorVFIOTestBase):
 
     def forget(self) -> None:
         """Let the next update read the host as if it were the first."""
-        self.compute.driver._monitor = None
-        self.compute.driver._planned = None
+        its_planner = self.compute.driver.vgpus.planner
+        its_planner._reader = its_planner._planned = None
 
     def require_survival(
         self,
@@ -281,14 +293,14 @@ class ReadFaultsTest(test_vendor_vfio.VendorVFIOTestBase):
 
     def require_one_line(self) -> None:
         """It is logged once, and again after it had worked."""
-        before = self.stdlog.logger.output.count(driver.UPDATE_FAILED)
+        before = self.stdlog.logger.output.count(reconciler.FAILED)
         for failing in (True, True, False, True):
             self.reads.failing = (
                 ('MigrationList', 'get_by_filters') if failing else None
             )
             self.update()
         self.reads.failing = None
-        after = self.stdlog.logger.output.count(driver.UPDATE_FAILED)
+        after = self.stdlog.logger.output.count(reconciler.FAILED)
         self.assertEqual(2, after - before)
 
     def require_start(self, expected: dict[str, object]) -> None:
@@ -299,7 +311,7 @@ class ReadFaultsTest(test_vendor_vfio.VendorVFIOTestBase):
         )
         self.reads.fails_with, self.reads.watches = _find_bug, True
         self.compute = self.restart_host('host1')
-        self.assertIn(driver.LOOK_FAILED, self.stdlog.logger.output)
+        self.assertIn(service.LOOK_FAILED, self.stdlog.logger.output)
         self.assertEqual(expected, self.gpus_in(self.update()))
         self.reads.failing = None
         self.assertEqual(expected, self.gpus_in(self.update()))

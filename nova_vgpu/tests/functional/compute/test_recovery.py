@@ -22,7 +22,7 @@ import fixtures
 from nova import context
 from nova import objects
 
-from nova_vgpu.compute import holding
+from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import clock
 from nova_vgpu.sandbox import stores
@@ -109,7 +109,7 @@ class MdevsAfterRebootTest(test_servers.OurTestBase):
         (mdev,) = self.connection().mdev_info.devices.values()
         self._stop_server(first)
         mdev.destroy()
-        self.assertIn(function, driver._read_holdings().taken)
+        self.assertIn(function, driver.vgpus.usage.read().names)
         second = self.boot()
         self.assertNotEqual([function], self.vgpus_of(second))
         self._start_server(first)
@@ -185,7 +185,7 @@ class RenumberedTest(MdevsAfterRebootTest):
         self.useFixture(
             fixtures.MockPatchObject(mdevs, 'forget', forget_later)
         )
-        self.useFixture(fixtures.MockPatchObject(holding, 'time', fake))
+        self.useFixture(fixtures.MockPatchObject(vgpu_devices, 'time', fake))
 
     def test_libvirt_is_late(self) -> None:
         servers, own = self.boot_two()

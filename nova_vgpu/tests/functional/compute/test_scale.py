@@ -201,7 +201,7 @@ class ManyAtOnceTest(ScaleTestBase):
     def assert_nothing_is_left(self, ever_seen: set[str]) -> None:
         driver, connection = self.computes['host1'].driver, self.connection()
         self.assertEqual(0, self.held())
-        self.assertEqual(frozenset(), driver._claims.list())
+        self.assertEqual(frozenset(), driver.vgpus.usage.pending.list())
         self.assertEqual({}, connection._vms)
         self.assertEqual({}, driver._get_all_assigned_mediated_devices())
         existing = {m.uuid for m in connection.mdev_info.devices.values()}

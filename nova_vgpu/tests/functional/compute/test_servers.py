@@ -113,7 +113,7 @@ class ServersTest(OurTestBase):
         chosen: list[str] = []
 
         def boot(wanted: typing.Any) -> None:
-            with driver._claims.during_operation():
+            with driver.vgpus.usage.pending.during_operation():
                 chosen.extend(driver._allocate_mdevs(wanted))
                 started.wait(60)  # all have chosen, none is defined yet
 
@@ -122,7 +122,7 @@ class ServersTest(OurTestBase):
             list(pool.map(boot, asked))
         self.assertEqual(32, len(chosen))
         self.assertEqual(32, len(set(chosen)))
-        self.assertEqual(frozenset(), driver._claims.list())
+        self.assertEqual(frozenset(), driver.vgpus.usage.pending.list())
 
 
 class ChangesTest(OurTestBase):

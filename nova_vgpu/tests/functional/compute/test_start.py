@@ -19,15 +19,15 @@ from oslo_config import cfg
 from oslo_privsep import comm
 from oslo_privsep import daemon
 
-from nova_vgpu.compute import allocation
-from nova_vgpu.compute import driver
 from nova_vgpu.compute import privileged
+from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.tests.functional.compute import base
 from nova_vgpu.tests.functional.compute import simulated
 from nova_vgpu.tests.functional.compute import test_servers
 from nova_vgpu.tests.functional.compute import test_vendor_vfio
 
 A40 = test_servers.A40
+WRITE_TYPE = vgpu_devices.VGPUDevices.write_type
 
 
 class PrivilegedHelperTest(test_vendor_vfio.VendorVFIOTestBase):
@@ -49,9 +49,7 @@ class PrivilegedHelperTest(test_vendor_vfio.VendorVFIOTestBase):
         self.connection().reboot()
         # The driver's own way to the helper, which other tests go round.
         own_way = fixtures.MockPatchObject(
-            driver.LibvirtVGPUDriver,
-            '_write_type',
-            allocation.Allocation._write_type,
+            vgpu_devices.VGPUDevices, 'write_type', WRITE_TYPE
         )
         for error in (
             daemon.FailedToDropPrivileges('the helper exited with 1'),

@@ -17,7 +17,7 @@ import json
 import pathlib
 
 from nova_vgpu import exception
-from nova_vgpu.compute import driver
+from nova_vgpu.compute import planner
 from nova_vgpu.sandbox import stores
 from nova_vgpu.tests.functional.compute import test_servers
 from nova_vgpu.tests.functional.compute import test_vendor_vfio
@@ -30,7 +30,7 @@ CHANGED = 'nvidia-231 meant GRID T4-2Q on this host so far and means'
 class TypeIdsTest(test_servers.OurTestBase):
     def setUp(self) -> None:
         super().setUp()
-        directory = pathlib.Path(driver.LibvirtVGPUDriver.state_path)
+        directory = pathlib.Path(planner.Planner.state_path)
         self.memory = directory / 'types.json'
 
     def remember(self, **names: str) -> None:

@@ -156,7 +156,7 @@ class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
         )
         self.start_host('host1', test_vendor_vfio.l40s())
         its_driver = self.computes['host1'].driver
-        its_driver.state_path = root
+        its_driver.vgpus.planner.state_path = root
         gpus = self.simulated['host1']
         for function in ('41:00.4', '41:00.5'):
             gpus.set_type(f'0000:{function}', test_vendor_vfio.L40S_24Q)

@@ -197,7 +197,7 @@ class LifeTest(VendorVFIOTestBase):
             self.boot(expected_state='ERROR')
         self.assertEqual([], self.types())
         driver = self.computes['host1'].driver
-        self.assertEqual(frozenset(), driver._claims.list())
+        self.assertEqual(frozenset(), driver.vgpus.usage.pending.list())
 
     def test_a_boot_that_gets_one_of_two_gives_it_back(self) -> None:
         gpus = self.simulated['host1']

@@ -10,20 +10,20 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""vGPUs that somebody is believed to have.
+"""A cache of the vGPUs and functions that guests have.
 
-To be sure that nobody has a vGPU, all guests of the host have to be asked.
-Most often it is enough to believe the contrary: then another one is given
-away. To be wrong about that costs nothing but a vGPU that is left idle until
-its GPU is full, which is when all guests are asked. What is not in here may be
-taken as well; it is never given away unasked.
+To be sure that a vGPU is not in use, all guests of the host have to be read.
+Most often it is enough to assume that it is: then another one is given away.
+To be wrong about that costs nothing but a vGPU that is left idle until its GPU
+is full, which is when all guests are read. What is not in here may be in use
+as well; it is never given away without reading the guests.
 """
 
 from collections.abc import Iterable
 import threading
 
 
-class Believed:
+class AttachedCache:
     """Names of vGPUs and of functions, for all threads."""
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Believed:
         self._names: frozenset[str] | None = None
 
     def list(self) -> frozenset[str] | None:
-        """None if nobody has looked yet."""
+        """None if the guests were not read yet."""
         return self._names
 
     def replace(self, names: Iterable[str]) -> None:
-        """Somebody has looked at all guests."""
+        """All guests were read."""
         with self._lock:
             self._names = frozenset(names)
 

@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""vGPUs that were chosen for a guest which is not defined yet.
+"""vGPUs that were allocated to a guest which is not defined yet.
 
-Nova finds out which vGPUs are taken by looking at the guests that libvirt
-knows. Between the choice of a vGPU and the definition of its guest, nothing
-there tells that it is taken; a claim does, and ends with the operation that
-made it, whether that succeeded or not.
+Nova finds out which vGPUs are in use by reading the guests that libvirt knows.
+Between the allocation of a vGPU and the definition of its guest, nothing there
+tells that it is in use. Until then it is pending here, which ends with the
+operation that allocated it, whether that succeeded or not.
 """
 
 import builtins
@@ -28,50 +28,50 @@ import threading
 Hold = Callable[[], contextlib.AbstractContextManager[None]]
 
 
-class Claims:
-    """The claims of one host, by all threads."""
+class PendingAllocations:
+    """The pending allocations of one host, by all threads."""
 
     def __init__(self, hold: Hold = contextlib.nullcontext) -> None:
-        #: What keeps other processes from taking away what is claimed.
+        #: What keeps other processes from removing what is pending.
         self._hold = hold
         self._lock = threading.Lock()
-        self._claimed: set[str] = set()
+        self._pending: set[str] = set()
         self._own = threading.local()
 
     @contextlib.contextmanager
     def during_operation(self) -> Iterator[builtins.list[str]]:
-        """Hold what this thread claims until the block ends.
+        """Keep what this thread allocates until the block ends.
 
         A block within another one (a hard reboot within a resume) is part of
-        that. It costs nothing if nothing is claimed.
+        that. It costs nothing if nothing is allocated.
 
-        :returns: a list that has the names of the claims that ended with the
-            block, after it.
+        :returns: a list that has, after the block, the names of what was
+            pending until its end.
         """
         ended: builtins.list[str] = []
-        if getattr(self._own, 'claimed', None) is not None:
+        if getattr(self._own, 'pending', None) is not None:
             yield ended
             return
         with contextlib.ExitStack() as held:
             self._own.held, self._own.is_held = held, False
-            yield from self._claim(ended)
+            yield from self._collect(ended)
 
-    def _claim(
+    def _collect(
         self, ended: builtins.list[str]
     ) -> Iterator[builtins.list[str]]:
-        self._own.claimed = []
+        self._own.pending = []
         try:
             yield ended
         finally:
-            claimed, self._own.claimed = self._own.claimed, None
+            pending, self._own.pending = self._own.pending, None
             with self._lock:
-                self._claimed.difference_update(claimed)
-            ended.extend(claimed)
+                self._pending.difference_update(pending)
+            ended.extend(pending)
 
     def hold(self) -> None:
         """Keep other processes from vGPUs until the operation ends.
 
-        Before anything is chosen: they must not take it away meanwhile.
+        Before anything is chosen: they must not remove it meanwhile.
 
         :raises RuntimeError: outside of an operation.
         """
@@ -81,23 +81,23 @@ class Claims:
             self._own.is_held = True
 
     def add(self, names: Iterable[str]) -> None:
-        """Claim vGPUs for the operation that this thread is in.
+        """Keep vGPUs for the operation that this thread is in.
 
-        :raises RuntimeError: outside of one, where a claim would never end.
+        :raises RuntimeError: outside of one: they would never be released.
         """
         own, names = self._list_own(), [*names]
         if names:
             self.hold()
         own.extend(names)
         with self._lock:
-            self._claimed.update(names)
+            self._pending.update(names)
 
     def _list_own(self) -> builtins.list[str]:
-        own: builtins.list[str] | None = getattr(self._own, 'claimed', None)
+        own: builtins.list[str] | None = getattr(self._own, 'pending', None)
         if own is None:
-            raise RuntimeError('a vGPU is claimed outside of an operation')
+            raise RuntimeError('a vGPU is allocated outside of an operation')
         return own
 
     def list(self) -> frozenset[str]:
         with self._lock:
-            return frozenset(self._claimed)
+            return frozenset(self._pending)

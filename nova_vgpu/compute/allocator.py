@@ -11,11 +11,11 @@
 #    under the License.
 
 
-"""How a server gets its vGPUs: chosen, made if need be, and claimed."""
+"""How a server gets its vGPUs: chosen, made if need be, and kept for it."""
 
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
-import contextlib
 import errno
 import typing
 
@@ -25,86 +25,92 @@ from oslo_log import log as logging
 from oslo_utils import uuidutils
 
 from nova_vgpu import values
-from nova_vgpu.compute import holding
 from nova_vgpu.compute import locking
+from nova_vgpu.compute import log
+from nova_vgpu.compute import nova_types
+from nova_vgpu.compute import operations as vgpu_operations
+from nova_vgpu.compute import planner as vgpu_planner
+from nova_vgpu.compute import usage as vgpu_usage
+from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.reconcile import upkeep
 
 LOG = logging.getLogger(__name__)
 
 
-class Allocation(holding.Holding):
+class Allocator:
     """Chooses and makes vGPUs."""
 
-    def __init__(self, *args: typing.Any, **kwargs: typing.Any) -> None:
+    def __init__(
+        self,
+        planner: vgpu_planner.Planner,
+        usage: vgpu_usage.Usage,
+        devices: vgpu_devices.VGPUDevices,
+        operations: vgpu_operations.Operations,
+        failures: log.FailureLog,
+    ) -> None:
+        self._planner = planner
+        self._usage = usage
+        self._devices = devices
+        self._operations = operations
+        self._failures = failures
         #: Functions on which no vGPU could be created, in the order in which
         #: they failed. The creation lock guards it.
         self._bad_functions: dict[str, None] = {}
-        super().__init__(*args, **kwargs)
 
-    @contextlib.contextmanager
-    def _operation(self) -> Iterator[None]:
-        """Hold what is chosen until its guest is defined; else free it."""
-        done, ended = False, list[str]()
-        try:
-            with self._claims.during_operation() as ended:
-                yield
-            done = True
-        finally:
-            if ended and not done:
-                self._give_back(set(ended))
-            elif ended:
-                self._believed.add(ended)
+    def allocate(
+        self,
+        asked: nova_types.Allocations,
+        choose: Callable[[nova_types.Allocations], list[str]],
+    ) -> list[str]:
+        """Choose vGPUs and keep them until the operation ends.
 
-    def _allocate_mdevs(self, allocations: typing.Any) -> typing.Any:
-        """Extends Nova's, whose lock ends before the guest is defined.
+        No other operation chooses them meanwhile; nor does the same one,
+        hence one by one.
 
-        What was chosen is claimed until the operation ends, so that no other
-        one chooses it; nor does the same one, hence one by one.
+        :param choose: Nova's own way, which asks for :meth:`list_idle` and
+            then for :meth:`create`.
         """
-        asked = self._vgpu_allocations(allocations)
-        if not asked:
-            return []
-        # A server that is evacuated still holds what it had on its old host.
-        here = {p: a for p, a in asked.items() if self.provider_tree.exists(p)}
         # Not Nova's lock, which is taken within and cannot be taken twice.
-        with self._operation():
-            self._claims.hold()
+        with self._operations.run():
+            self._usage.pending.hold()
             with locking.hold_allocation():
                 chosen: list[str] = []
-                for one in _list_single(here or asked):
-                    names = super()._allocate_mdevs(one)
-                    self._claims.add(names)
+                for one in _list_single(asked):
+                    names = choose(one)
+                    self._usage.pending.add(names)
                     chosen += names
                 return chosen
 
-    def _get_existing_mdevs_not_assigned(
-        self, parent: str | None, requested_types: typing.Any = None
-    ) -> set[str]:
-        """Replaces Nova's, which takes the GPU for the parent of its mdevs."""
+    def list_idle(self, device: str | None) -> set[str]:
+        """vGPUs of a GPU that are there and not in use; None: of any."""
         return {
             name
-            for assigned in self._plan_for(parent)
-            for name in self._list_idle(assigned)
+            for assigned in self._plan_for(device)
+            for name in self._usage.list_idle(assigned)
         }
 
-    def _create_new_mediated_device(
-        self, parent: str | None, uuid: str | None = None
+    def create(
+        self, device: str | None, uuid: str | None = None
     ) -> str | None:
-        """Replaces Nova's, which creates on the GPU and not on its VFs."""
+        """Create one more vGPU on a GPU; None: on any.
+
+        :returns: its name, or that of an idle one that was overlooked; None
+            if there is no room.
+        """
         with locking.hold_creation():
-            for assigned in self._plan_for(parent):
-                taken = self._list_kept_places(assigned)
-                rooms = upkeep.list_rooms(assigned, taken)
+            for assigned in self._plan_for(device):
+                occupied = self._usage.list_occupied(assigned)
+                rooms = upkeep.list_rooms(assigned, occupied)
                 created = self._create_on_one(assigned, rooms, uuid)
                 if created is not None:
                     return created
         if uuid is None:
-            # Somebody may have given one back without our knowing.
-            taken = self._read_holdings().taken
-            for assigned in self._plan_for(parent):
-                for name in upkeep.list_idle(assigned, taken):
+            # One may have been released without our knowing.
+            in_use = self._usage.read().names
+            for assigned in self._plan_for(device):
+                for name in upkeep.list_idle(assigned, in_use):
                     return name
-        LOG.error('No GPU has room for one more vGPU on %s.', parent or 'any')
+        LOG.error('No GPU has room for one more vGPU on %s.', device or 'any')
         return None
 
     def _plan_for(self, device: str | None) -> tuple[values.Assignment, ...]:
@@ -114,8 +120,8 @@ class Allocation(holding.Holding):
             those of Nova's driver until they are reshaped.
         """
         if device is None:
-            return self._make_plan().assignments
-        assigned = self._plan_gpu(self._gpu_of(device))
+            return self._planner.make_plan().assignments
+        assigned = self._planner.plan_gpu(self._planner.gpu_of(device))
         return (assigned,) if assigned else ()
 
     def _create_on_one(
@@ -173,15 +179,13 @@ class Allocation(holding.Holding):
         gpu, vgpu_type = assigned.gpu, assigned.type
         if gpu.framework is values.Framework.VENDOR_VFIO:
             (vf,) = (vf for vf in gpu.vfs if vf.name == function)
-            self._set_type(vf, vgpu_type)
+            self._devices.set_type(vf, vgpu_type)
             created = function
-            # If the next one fails, it is given back.
-            self._claims.add([created])
+            # If the next one fails, it is released.
+            self._usage.pending.add([created])
         else:
-            self._await_shown(function)
-            type_id = self._get_vgpu_type_per_pgpu(function)
             created = self._create_or_find_mdev(
-                function, type_id, uuid or uuidutils.generate_uuid()
+                function, vgpu_type.id, uuid or uuidutils.generate_uuid()
             )
         LOG.info(
             'Created vGPU %s of %s on %s of GPU %s.',
@@ -204,11 +208,9 @@ class Allocation(holding.Holding):
         """
         created = uuid
         try:
-            created = self._create_mdev(function, type_id, uuid)
+            created = self._devices.create_mdev(function, type_id, uuid)
         except libvirt_driver.libvirt.libvirtError as error:
-            if self._monitor is None or (
-                self._monitor.find_parent(uuid) != function
-            ):
+            if self._planner.find_parent(uuid) != function:
                 raise
             LOG.warning(
                 'vGPU %s was created, but not defined, so it is gone with the '
@@ -234,10 +236,10 @@ def _is_of_host(error: typing.Any) -> bool:
 
 
 def _list_single(
-    asked: dict[str, typing.Any],
-) -> Iterator[dict[str, typing.Any]]:
+    asked: nova_types.Allocations,
+) -> Iterator[nova_types.Allocations]:
     """An allocation of one vGPU for each of those that are asked for."""
-    for provider, given in asked.items():
-        for resource_class, count in given['resources'].items():
+    for provider, of_provider in asked.items():
+        for resource_class, count in of_provider['resources'].items():
             for _ in range(count):
                 yield {provider: {'resources': {resource_class: 1}}}

@@ -1,0 +1,171 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What is used of Nova's objects, for who gets them passed in.
+
+Nova has no type hints that mypy could follow. These protocols say which part
+of it each collaborator of the driver depends on; none of them imports Nova for
+that.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+import typing
+
+from nova_vgpu.compute import hotplug
+from nova_vgpu.compute import nova_tables
+from nova_vgpu.host import guests
+
+#: ``nova.context.RequestContext``: only handed on to Nova.
+Context = object
+#: What consumers hold of providers, by the UUIDs of the providers.
+Allocations = dict[str, dict[str, dict[str, int]]]
+#: vGPUs that Nova noted for servers, by the UUIDs of the servers.
+Notes = dict[str, list[str]]
+
+
+class Flavor(typing.Protocol):
+    extra_specs: Mapping[str, str]
+
+
+class Instance(typing.Protocol):
+    """A server, as Nova has it."""
+
+    uuid: str
+    flavor: Flavor
+
+
+class Guest(hotplug.Guest, typing.Protocol):
+    """``nova.virt.libvirt.guest.Guest``."""
+
+    id: int
+    uuid: str
+
+    def is_active(self) -> bool: ...
+
+    def get_power_state(self, host: 'Host') -> int: ...
+
+
+class NodeDevice(typing.Protocol):
+    """A node device of libvirt."""
+
+    def name(self) -> str: ...
+
+    def parent(self) -> str: ...
+
+    def isPersistent(self) -> int: ...
+
+    def destroy(self) -> None: ...
+
+    def undefine(self) -> None: ...
+
+
+class Connection(guests.Connection, typing.Protocol):
+    """libvirt's connection, as Nova wraps it."""
+
+    def listAllDevices(self, flags: int = 0) -> Iterable[typing.Any]: ...
+
+
+class Host(typing.Protocol):
+    """``nova.virt.libvirt.host.Host``."""
+
+    def get_connection(self) -> Connection: ...
+
+    def get_hostname(self) -> str: ...
+
+    def get_guest(self, instance: Instance) -> Guest: ...
+
+    def has_min_version(self, lv_ver: int, hv_ver: int) -> bool: ...
+
+    def list_instance_domains(
+        self, only_running: bool = True
+    ) -> Iterable[guests.Domain]: ...
+
+    def list_mediated_devices(self) -> list[str] | None: ...
+
+    def list_all_devices(self, flags: int) -> Iterable[NodeDevice]: ...
+
+    def device_lookup_by_name(self, name: str) -> NodeDevice: ...
+
+    def device_start(self, dev: NodeDevice) -> None: ...
+
+
+class Provider(typing.Protocol):
+    """``nova.compute.provider_tree.ProviderData``."""
+
+    name: str
+    parent_uuid: str
+
+
+class ProviderTree(typing.Protocol):
+    """``nova.compute.provider_tree.ProviderTree``."""
+
+    def exists(self, name_or_uuid: str) -> bool: ...
+
+    def data(self, name_or_uuid: str) -> Provider: ...
+
+
+class ReportClient(typing.Protocol):
+    """``nova.scheduler.client.report.SchedulerReportClient``."""
+
+    def get_allocations_for_consumer(
+        self, context: Context, consumer: str
+    ) -> Allocations: ...
+
+    def get_provider_tree_and_ensure_root(
+        self, context: Context, rp_uuid: str, name: str
+    ) -> ProviderTree: ...
+
+
+class VirtAPI(typing.Protocol):
+    reportclient: ReportClient
+
+
+class Driver(nova_tables.Tables, typing.Protocol):
+    """What Nova's driver has and the collaborators ask of it."""
+
+    _host: Host
+    virtapi: VirtAPI
+    #: None until the providers are first updated.
+    provider_tree: ProviderTree | None
+    instance_claimed_mdevs: Notes
+
+    def _create_mdev(
+        self, dev_name: str, mdev_type: str, uuid: str
+    ) -> str: ...
+
+    def _get_mediated_device_information(
+        self, devname: str
+    ) -> Mapping[str, str]: ...
+
+    def _get_supported_mdev_resource_classes(self) -> set[str]: ...
+
+    def _vgpu_allocations(self, allocations: Allocations) -> Allocations: ...
+
+    def _allocate_mdevs(self, allocations: Allocations) -> list[str]: ...
+
+    def _detach_sync(
+        self,
+        dev: hotplug.Device,
+        guest: Guest,
+        instance_uuid: str,
+        device_name: str,
+        persistent: bool,
+        live: bool,
+    ) -> None: ...
+
+    def _reshape_gpu_resources(
+        self,
+        allocations: dict[str, typing.Any],
+        root_node: typing.Any,
+        pgpu_rps: dict[str, typing.Any],
+    ) -> None: ...

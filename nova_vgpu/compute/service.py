@@ -1,0 +1,137 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""When the vGPUs of the host are reconciled, beside operations on servers.
+
+At the start of nova-compute, and then in a thread of its own: after each
+report to Placement, and at an interval. A report itself changes nothing on the
+host and waits for none of our locks: Nova makes it under a lock that every
+build needs.
+"""
+
+from nova import context as nova_context
+from nova import exception as nova_exception
+from oslo_log import log as logging
+
+from nova_vgpu import exception
+from nova_vgpu.compute import locking
+from nova_vgpu.compute import log
+from nova_vgpu.compute import migration
+from nova_vgpu.compute import planner as vgpu_planner
+from nova_vgpu.compute import reconcile_thread
+from nova_vgpu.compute import reconciler as vgpu_reconciler
+from nova_vgpu.compute import server_allocations
+from nova_vgpu.compute import suspension as vgpu_suspension
+from nova_vgpu.plan import address_matching
+
+LOG = logging.getLogger(__name__)
+
+LOOK_FAILED = 'Could not look at the GPUs of the host'
+
+#: How long a host stays as it is if Nova makes no reports.
+_INTERVAL_SECONDS = 60.0
+#: How long the end of the service waits for a pass that is under way.
+_STOP_SECONDS = 10.0
+
+
+class Service:
+    """Reconciles at start and in the background."""
+
+    def __init__(
+        self,
+        planner: vgpu_planner.Planner,
+        reconciler: vgpu_reconciler.Reconciler,
+        suspension: vgpu_suspension.Suspension,
+        live_migration: migration.LiveMigration,
+        allocations: server_allocations.ServerAllocations,
+        failures: log.FailureLog,
+    ) -> None:
+        self._planner = planner
+        self._reconciler = reconciler
+        self._suspension = suspension
+        self._live_migration = live_migration
+        self._allocations = allocations
+        self._failures = failures
+        self.thread = reconcile_thread.ReconcileThread(
+            self.reconcile, _INTERVAL_SECONDS
+        )
+
+    def start(self) -> None:
+        """Plan and reconcile for the first time, then in the background.
+
+        Guests are started after this: functions have their types by then.
+
+        :raises InvalidLibvirtGPUConfig: if the configuration has mistakes.
+            Later they do not stop the service.
+        """
+        locking.get_directory()  # not only when a server is built
+        with self._failures.surviving(
+            LOOK_FAILED, but=(exception.InvalidLibvirtGPUConfig,)
+        ):
+            self._plan_first()
+            self._run_pass(locking.START_SECONDS)
+        self._planner.accept()
+        self.thread.start()
+
+    def _plan_first(self) -> None:
+        """The first plan, which finds mistakes in the configuration.
+
+        An address for which Placement has a provider of this node is not a
+        mistake: the GPU was here.
+        """
+        try:
+            self._planner.make_plan()
+        except exception.InvalidLibvirtGPUConfig:
+            published = self._list_published()
+            if published <= self._planner.seen:
+                raise
+            self._planner.seen |= published
+            self._planner.make_plan()
+
+    def _list_published(self) -> frozenset[str]:
+        """Declared addresses for which Placement has a provider."""
+        addresses = address_matching.list_addresses(
+            self._planner.declaration.types
+        )
+        try:
+            return self._allocations.list_published(
+                nova_context.get_admin_context(), addresses
+            )
+        except nova_exception.ComputeHostNotFound:
+            return frozenset()  # this node never ran before
+
+    def wake(self) -> None:
+        """Have the thread reconcile soon."""
+        self.thread.wake()
+
+    def stop(self) -> None:
+        self.thread.stop(_STOP_SECONDS)
+
+    def reconcile(self) -> None:
+        """What the thread does; nothing that fails here ends it."""
+        with self._failures.surviving(vgpu_reconciler.FAILED):
+            self._run_pass(seconds=0.0)
+
+    def _run_pass(self, seconds: float) -> None:
+        """Reconcile as far as it goes; one guest must not stop all others.
+
+        :param seconds: how long to wait for each lock. The thread does not
+            wait: it would keep servers with vGPUs from going on.
+        """
+        self._live_migration.drop_old_notes()
+        with self._reconciler.logging_failures():
+            try:
+                self._reconciler.start_mdevs_in_use(seconds)
+                self._suspension.attach_released_late(seconds)
+                self._reconciler.reconcile(seconds=seconds)
+            except locking.BusyHereError as error:
+                LOG.debug('vGPUs are not reconciled this time: %s', error)

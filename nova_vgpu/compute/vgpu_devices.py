@@ -1,0 +1,143 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Makes, starts and removes vGPUs, through libvirt and sysfs.
+
+A vGPU goes by its name, which is the UUID of an mdev or, in the
+vendor-specific VFIO framework, the node device name of its virtual function.
+Nova hands those names around without looking into them.
+"""
+
+from collections.abc import Iterable
+import errno
+import time
+
+from nova.virt.libvirt import driver as libvirt_driver
+from nova.virt.libvirt import utils as libvirt_utils
+from oslo_privsep import comm
+from oslo_privsep import daemon
+
+from nova_vgpu import values
+from nova_vgpu.compute import nova_types
+from nova_vgpu.compute import privileged
+from nova_vgpu.host import vendor_vfio
+
+#: libvirt drops an mdev when udev tells that it is gone, seconds later on a
+#: host that is busy.
+_NOTICE_SECONDS = 30.0
+_PAUSE = 0.1
+
+
+class VGPUDevices:
+    """The vGPUs of this host as devices."""
+
+    def __init__(self, nova: nova_types.Driver) -> None:
+        self.nova = nova
+
+    @property
+    def _host(self) -> nova_types.Host:
+        return self.nova._host
+
+    def set_type(
+        self, vf: values.VirtualFunction, vgpu_type: values.VGPUType | None
+    ) -> None:
+        """Make a vGPU of a virtual function; None: make it free again.
+
+        :raises OSError: if the kernel, or Nova's privileged helper, refuses.
+        """
+        number = vendor_vfio.number_of(vgpu_type) if vgpu_type else 0
+        self.write_type(str(vf.address), number)
+
+    def write_type(self, address: str, number: int) -> None:
+        try:
+            privileged.write_type(address, number)
+        except (
+            ImportError,  # it runs where this project is not installed
+            comm.PrivsepTimeout,
+            daemon.FailedToDropPrivileges,
+        ) as error:
+            raise OSError(
+                errno.EPERM, f"Nova's privileged helper fails: {error}"
+            ) from error
+
+    def create_mdev(self, function: str, type_id: str, uuid: str) -> str:
+        """Create and define an mdev, when libvirt knows the function.
+
+        :raises libvirtError: if it is not created, or not defined.
+        """
+        self._await_shown(function)
+        return self.nova._create_mdev(function, type_id, uuid)
+
+    def start_mdev(self, device: nova_types.NodeDevice) -> None:
+        self._host.device_start(device)
+
+    def remove_mdev(self, uuid: str) -> None:
+        """Destroy an mdev and its definition.
+
+        By libvirt, which refuses for one that is in use; the kernel's own way
+        would wait for its guest to end.
+
+        :raises libvirtError: if libvirt refuses.
+        :raises TimeoutError: if libvirt shows it nevertheless.
+        """
+        name = self.nova._get_mediated_device_information(
+            libvirt_utils.mdev_uuid2name(uuid)
+        )['dev_id']
+        device = self._host.device_lookup_by_name(name)
+        is_persistent = device.isPersistent()
+        # First, because it may be refused.
+        device.destroy()
+        if is_persistent:
+            device.undefine()
+        self._await_gone(name)
+
+    def _await_gone(self, name: str) -> None:
+        """Until libvirt has noticed it, an mdev seems to be there."""
+        end = time.monotonic() + _NOTICE_SECONDS
+        while name in (self._host.list_mediated_devices() or ()):
+            if time.monotonic() >= end:
+                raise TimeoutError(
+                    errno.ETIMEDOUT,
+                    f'libvirt still shows {name}: let it look again, restart '
+                    'libvirtd, or virtnodedevd',
+                )
+            time.sleep(_PAUSE)
+
+    def _await_shown(self, function: str) -> None:
+        """Virtual functions are there before libvirt knows them.
+
+        If it does not learn of one, it says so when an mdev is to be made.
+        """
+        libvirt = libvirt_driver.libvirt
+        end = time.monotonic() + _NOTICE_SECONDS
+        while time.monotonic() < end:
+            try:
+                self._host.device_lookup_by_name(function)
+            except libvirt.libvirtError as error:
+                if error.get_error_code() != libvirt.VIR_ERR_NO_NODE_DEVICE:
+                    return
+            else:
+                return
+            time.sleep(_PAUSE)
+
+    def list_inactive_mdevs(self) -> Iterable[nova_types.NodeDevice]:
+        """The mdevs that are only defined."""
+        libvirt = libvirt_driver.libvirt
+        return self._host.list_all_devices(
+            libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV
+            | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE
+        )
+
+    def list_active_mdevs(self) -> set[str]:
+        """The names that libvirt has for the mdevs that are started."""
+        inactive = {device.name() for device in self.list_inactive_mdevs()}
+        return set(self._host.list_mediated_devices() or ()) - inactive

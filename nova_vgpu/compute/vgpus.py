@@ -1,0 +1,116 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The collaborators of the driver, and how they are put together."""
+
+from oslo_config import cfg
+
+from nova_vgpu import values
+from nova_vgpu.compute import accelerators
+from nova_vgpu.compute import allocator
+from nova_vgpu.compute import guest_devices
+from nova_vgpu.compute import guests
+from nova_vgpu.compute import locking
+from nova_vgpu.compute import log
+from nova_vgpu.compute import migration
+from nova_vgpu.compute import nova_tables
+from nova_vgpu.compute import nova_types
+from nova_vgpu.compute import operations
+from nova_vgpu.compute import planner
+from nova_vgpu.compute import publisher
+from nova_vgpu.compute import reconciler
+from nova_vgpu.compute import recovery
+from nova_vgpu.compute import server_allocations
+from nova_vgpu.compute import service
+from nova_vgpu.compute import suspension
+from nova_vgpu.compute import usage
+from nova_vgpu.compute import vgpu_devices
+
+
+class VGPUs:
+    """Everything about the vGPUs of this host, one attribute for each part.
+
+    Nova's driver is asked for what it has when that is needed: it is not
+    complete yet when this is made.
+    """
+
+    def __init__(self, nova: nova_types.Driver, conf: cfg.ConfigOpts) -> None:
+        self.failures = log.FailureLog()
+
+        def fill_tables(plan: values.Plan) -> None:
+            nova_tables.fill(nova, plan, declaration)
+
+        self.planner = planner.Planner(
+            conf,
+            lambda: nova._host.get_connection(),
+            self.failures,
+            fill_tables,
+        )
+        declaration = self.planner.read_declaration()
+        self.publisher = publisher.Publisher(
+            declaration,
+            self.failures,
+            lambda: nova.virtapi.reportclient,
+            lambda *args: nova._reshape_gpu_resources(*args),
+        )
+        self.devices = vgpu_devices.VGPUDevices(nova)
+        self.usage = usage.Usage(
+            lambda: guests.Connection(nova._host),
+            lambda: nova.instance_claimed_mdevs,
+            self.devices.list_inactive_mdevs,
+            locking.hold_claims,
+        )
+        self.reconciler = reconciler.Reconciler(
+            self.planner, self.usage, self.devices, self.failures
+        )
+        self.operations = operations.Operations(self.usage, self.reconciler)
+        self.allocator = allocator.Allocator(
+            self.planner,
+            self.usage,
+            self.devices,
+            self.operations,
+            self.failures,
+        )
+        self.allocations = server_allocations.ServerAllocations(nova)
+        self.accelerators = accelerators.Accelerators()
+        self.guest_devices = guest_devices.GuestDevices(
+            self.planner, self.accelerators
+        )
+        self.recovery = recovery.Recovery(
+            nova,
+            self.planner,
+            self.usage,
+            self.devices,
+            self.reconciler,
+            self.operations,
+            self.allocator,
+            self.allocations,
+            self.accelerators,
+        )
+        self.suspension = suspension.Suspension(
+            nova, self.usage, self.operations, self.failures
+        )
+        self.live_migration = migration.LiveMigration(
+            lambda: nova._host,
+            self.planner,
+            self.usage,
+            self.reconciler,
+            self.operations,
+        )
+        self.service = service.Service(
+            self.planner,
+            self.reconciler,
+            self.suspension,
+            self.live_migration,
+            self.allocations,
+            self.failures,
+        )

@@ -1,0 +1,101 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The planner, without Nova: what is declared, and when a plan is made."""
+
+import pathlib
+import typing
+
+import fixtures
+from oslo_config import cfg
+import testtools
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.compute import log
+from nova_vgpu.compute import planner
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import kernel
+from nova_vgpu.tests import hosts
+
+T4 = 'pci_0000_84_00_0'
+
+
+class PlannerTest(testtools.TestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.log = self.useFixture(fixtures.FakeLogger())
+        self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.kernel = kernel.Kernel(hosts.gpu('84:00.0', boards.T4))
+        self.planned: list[values.Plan] = []
+
+    def make(self, lines: str = '') -> planner.Planner:
+        file = self.root / 'nova.conf'
+        file.write_text(lines)
+        conf = cfg.ConfigOpts()
+        conf(['--config-file', str(file)], default_config_files=[])
+
+        def connect() -> typing.NoReturn:
+            raise AssertionError('libvirt is not asked')
+
+        made = planner.Planner(
+            conf, connect, log.FailureLog(), self.planned.append
+        )
+        made.sysfs = self.kernel.files
+        made.state_path = str(self.root / 'state')
+        made.own_state_path = str(self.root / 'own')
+        made.read_declaration()
+        return made
+
+    def test_it_is_made_again_only_if_the_host_has_changed(self) -> None:
+        made = self.make('[devices]\nenabled_vgpu_types = T4-8Q\n')
+        made.make_plan()  # from now on it is known what ids mean
+        plan = made.make_plan()
+        (assigned,) = plan.assignments
+        self.assertEqual(T4, assigned.gpu.name)
+        self.assertIs(plan, made.make_plan())
+        self.assertIs(plan, self.planned[-1])
+        self.assertEqual('GRID T4-8Q', made.type_names['nvidia-233'])
+        self.kernel.gpus[:] = []
+        self.kernel.settle()
+        self.assertEqual((), made.make_plan().assignments)
+        self.assertEqual(3, len(self.planned))
+
+    def test_only_the_first_plan_stops_the_service(self) -> None:
+        lines = (
+            '[devices]\nenabled_vgpu_types = T4-8Q\n'
+            '[vgpu_T4-8Q]\ndevice_addresses = 0000:99:00.0\n'
+        )
+        made = self.make(lines)
+        for _ in range(2):
+            self.assertRaises(
+                exception.InvalidLibvirtGPUConfig, made.make_plan
+            )
+        self.assertEqual([], self.planned)
+        made.accept()
+        (assigned,) = made.make_plan().assignments
+        self.assertEqual(T4, assigned.gpu.name)
+        self.assertIn('0000:99:00.0', self.log.output)
+
+    def test_a_gpu_that_was_here_is_not_a_mistake(self) -> None:
+        lines = (
+            '[devices]\nenabled_vgpu_types = T4-8Q\n'
+            '[vgpu_T4-8Q]\ndevice_addresses = 0000:84:00.0\n'
+        )
+        self.make(lines).make_plan()
+        self.kernel.gpus[:] = []
+        self.kernel.settle()
+        self.assertEqual((), self.make(lines).make_plan().assignments)
+
+    def test_with_nothing_declared_no_file_is_read(self) -> None:
+        self.make()
+        self.assertEqual(['nova.conf'], [p.name for p in self.root.iterdir()])
