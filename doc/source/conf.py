@@ -28,8 +28,10 @@ smartquotes = False
 
 extensions = [
     'cliff.sphinxext',
+    'code_sources',
     'command_output',
     'flavor_examples',
+    'flow_diagram',
     'live_session',
     'openstackdocstheme',
     'oslo_config.sphinxconfiggen',
