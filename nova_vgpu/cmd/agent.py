@@ -19,6 +19,7 @@ import os
 import signal
 import typing
 
+from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import changes
 from nova_vgpu.host import notify
@@ -26,7 +27,7 @@ from nova_vgpu.host import udev
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
-from nova_vgpu.lifecycle import metrics
+from nova_vgpu.lifecycle import tally
 from nova_vgpu.lifecycle import waiting
 
 _ADDRESS = ('127.0.0.1', 10041)
@@ -34,17 +35,17 @@ _INTERVAL = 30.0
 
 
 class Agent(base.Command):
-    """Keep an eye on this host, and say where it leaves its declared state.
+    """Watch this host, and report where it differs from the declaration.
 
-    The host and the configuration are read again and again, and at once when
-    udev tells of a change. A line on standard error says what is not as
-    declared when that begins, and when it ends. With --enforce it is put
-    right, by what "nova-vgpu apply" does: what a server has is never touched.
-    Metrics for Prometheus are served on the loopback interface.
+    The host and the configuration are read at an interval, and at once after
+    an event of udev. A line on standard error reports a difference when it
+    begins, and when it is resolved. With --enforce differences are repaired as
+    by "nova-vgpu apply": vGPUs in use are never changed. Metrics for
+    Prometheus are served on the loopback interface.
 
-    SIGHUP makes it read the configuration and the host at once. It runs until
-    it gets SIGTERM or SIGINT; it ends the step that it is at, and then itself.
-    Exit code: 0 it was told to stop, 2 it could not start.
+    SIGHUP makes it read the configuration and the host at once. SIGTERM and
+    SIGINT stop it after the current step. Exit code: 0 it was stopped, 2 it
+    could not start.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -54,13 +55,13 @@ class Agent(base.Command):
             metavar='SECONDS',
             type=changes.parse_seconds,
             default=_INTERVAL,
-            help='How long to wait from one look to the next. Default: 30.',
+            help='Seconds between two readings of the host. Default: 30.',
         )
         parser.add_argument(
             '--enforce',
             action='store_true',
-            help='Repair what is declared and what nobody has. Without it, '
-            'nothing is changed.',
+            help='Repair differences that are not in use. Without it, nothing '
+            'is changed.',
         )
         serving = parser.add_mutually_exclusive_group()
         serving.add_argument(
@@ -68,14 +69,14 @@ class Agent(base.Command):
             metavar='HOST:PORT',
             type=_parse_address,
             default=_ADDRESS,
-            help='Where to serve metrics; port 0 is any that is free. There '
-            'is no login: only loopback is for nobody else. Default: '
+            help='Where to serve metrics; port 0 for any free port. '
+            'Unauthenticated: keep it on loopback. Default: '
             f'{_ADDRESS[0]}:{_ADDRESS[1]}.',
         )
         serving.add_argument(
             '--no-metrics',
             action='store_true',
-            help='Serve no metrics.',
+            help='Do not serve metrics.',
         )
         changes.add_machine_options(parser)
         return parser
@@ -115,11 +116,13 @@ class Agent(base.Command):
         try:
             events = udev.listen()
         except OSError as error:
-            self.say(f'warning: udev cannot be listened to: {error.strerror}')
+            self.say(
+                f'warning: udev events cannot be received: {error.strerror}'
+            )
             return None
         if events is None:
             self.say(
-                'udev: not listened to, pyudev is not installed (pip install '
+                'udev: no events, pyudev is not installed (pip install '
                 "'nova-vgpu[agent]'). Changes are seen after the interval."
             )
         return events
@@ -129,7 +132,7 @@ class Agent(base.Command):
         self, parsed_args: argparse.Namespace
     ) -> Iterator[agent.Show]:
         if parsed_args.no_metrics:
-            yield _show_nobody
+            yield _show_nothing
             return
         try:
             from nova_vgpu.lifecycle import exporter
@@ -138,23 +141,25 @@ class Agent(base.Command):
                 'metrics: not served, prometheus_client is not installed (pip '
                 "install 'nova-vgpu[agent]')."
             )
-            yield _show_nobody
+            yield _show_nothing
             return
-        shown = exporter.Exporter()
+        collector = exporter.Collector()
         host, port = parsed_args.metrics_address
-        with exporter.serve(shown, host, port) as port:
+        with exporter.serve(collector, host, port) as port:
             where = f'[{host}]' if ':' in host else host
             self.say(f'metrics: http://{where}:{port}/metrics')
-            yield shown.show
+            yield collector.show
 
 
-def _show_nobody(_samples: typing.Iterable[metrics.Sample]) -> None:
+def _show_nothing(
+    _report: values.DriftReport | None, _tally: tally.Tally
+) -> None:
     pass
 
 
 @contextlib.contextmanager
 def _on_signals(waiter: waiting.Waiter) -> Iterator[None]:
-    """Let signals do no more than stop the agent, or wake it."""
+    """Stop or wake the agent on signals."""
 
     def stop(_number: int, _frame: object) -> None:
         waiter.stop()
@@ -183,5 +188,5 @@ def _parse_address(text: str) -> tuple[str, int]:
     if not host or not port.isascii() or not port.isdigit():
         raise argparse.ArgumentTypeError(f'{text!r} is not HOST:PORT')
     if int(port) > 65535:
-        raise argparse.ArgumentTypeError(f'{port} is no port')
+        raise argparse.ArgumentTypeError(f'{port} is not a port')
     return host, int(port)

@@ -23,7 +23,6 @@ an apply: it does what is declared, and leaves alone what a guest has.
 """
 
 from collections.abc import Callable
-from collections.abc import Iterable
 import dataclasses
 import time
 
@@ -34,12 +33,12 @@ from nova_vgpu.host import notify
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import drift_report as drift_reports
 from nova_vgpu.lifecycle import host_access
-from nova_vgpu.lifecycle import metrics
+from nova_vgpu.lifecycle import tally
 from nova_vgpu.lifecycle import waiting
 from nova_vgpu.reconcile import drift
 
 Prepare = Callable[[], tuple[host_access.HostAccess, apply.Configuration]]
-Show = Callable[[Iterable[metrics.Sample]], None]
+Show = Callable[[values.DriftReport | None, tally.Tally], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Agent:
 
     :param prepare: reads the configuration anew for every round.
     :param say: takes a line for the log.
-    :param show: takes the samples for monitoring.
+    :param show: takes what monitoring shows.
     """
 
     def __init__(
@@ -77,7 +76,7 @@ class Agent:
         self._report: values.DriftReport | None = None
         self._configuration: apply.Configuration | None = None
         self._patience = drift.Backoff()
-        self._tally = metrics.Tally()
+        self._tally = tally.Tally()
         # What was said of each, so that it is not said again.
         self._findings: tuple[str, ...] = ()
         self._failure: tuple[str, ...] = ()
@@ -171,7 +170,7 @@ class Agent:
 
     def _publish(self, failure: tuple[str, ...]) -> None:
         """Tell systemd and monitoring how things are."""
-        self._show(metrics.list_samples(self._report, self._tally))
+        self._show(self._report, self._tally)
         status = ', '.join(failure)
         if not status and self._report is not None:
             status = drift.summarise(self._report)

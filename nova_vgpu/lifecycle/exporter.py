@@ -10,14 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Metrics for Prometheus, over HTTP.
+"""Metrics of a host for Prometheus, over HTTP.
 
-Nothing is counted up here: a scrape gets the samples of the last round as they
-are. So no series outlives the GPU that it is about.
+A scrape gets the numbers of the agent's last round. Nothing is counted here,
+so no series outlives the GPU that it describes, and there are no numbers of
+the host while it cannot be read.
 """
 
-from collections.abc import Iterable
+import collections
 from collections.abc import Iterator
+from collections.abc import Mapping
 import contextlib
 
 import prometheus_client
@@ -25,54 +27,194 @@ from prometheus_client import core
 from prometheus_client import registry
 
 from nova_vgpu import exception
-from nova_vgpu.lifecycle import metrics
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+from nova_vgpu.lifecycle import tally as tallies
+from nova_vgpu.plan import capacity
+from nova_vgpu.plan import type_matching
+
+_GAUGE = core.GaugeMetricFamily
+_COUNTER = core.CounterMetricFamily
+
+#: Kind, name, labels and description.
+METRICS = (
+    (_GAUGE, 'gpus', ('state',), 'GPUs of the host.'),
+    (
+        _GAUGE,
+        'capacity',
+        ('gpu', 'type', 'resource_class'),
+        'vGPUs of its declared type that a GPU serves in total.',
+    ),
+    (_GAUGE, 'existing', ('gpu', 'type'), 'vGPUs that exist on a GPU.'),
+    (_GAUGE, 'used', ('gpu', 'type'), 'vGPUs on a GPU that guests use.'),
+    (
+        _GAUGE,
+        'type_available',
+        ('gpu', 'type'),
+        'vGPUs of a type that can still be created on a GPU.',
+    ),
+    (_GAUGE, 'problems', ('severity', 'code'), 'Problems of the host.'),
+    (_GAUGE, 'drift_steps', ('gpu',), 'Steps that an apply would take now.'),
+    (
+        _GAUGE,
+        'refused',
+        ('gpu',),
+        'Differences from the declaration that stay because of guests.',
+    ),
+    (
+        _GAUGE,
+        'last_apply_timestamp_seconds',
+        (),
+        'When an apply last changed the host.',
+    ),
+    (
+        _GAUGE,
+        'last_round_timestamp_seconds',
+        (),
+        'When the host was last read.',
+    ),
+    (
+        _GAUGE,
+        'last_round_success',
+        (),
+        'Whether the last round of the agent succeeded.',
+    ),
+    (_COUNTER, 'rounds_total', (), 'Rounds of the agent.'),
+    (_COUNTER, 'round_failures_total', (), 'Rounds that failed.'),
+    (_COUNTER, 'repair_steps_total', ('outcome',), 'Steps of the repairs.'),
+)
+
+Family = core.GaugeMetricFamily | core.CounterMetricFamily
+# The name of a metric, its label values and the number.
+_Number = tuple[str, tuple[str, ...], float]
 
 
-class Exporter(registry.Collector):
-    """The samples of the moment, in the words of Prometheus's library."""
+class Collector(registry.Collector):
+    """The numbers of the last round."""
 
     def __init__(self) -> None:
-        self._samples: tuple[metrics.Sample, ...] = ()
+        self._families: tuple[Family, ...] = ()
         self.registry = registry.CollectorRegistry()
         self.registry.register(self)
 
-    def show(self, samples: Iterable[metrics.Sample]) -> None:
-        """Take these instead of all that were there."""
+    def show(
+        self, report: values.DriftReport | None, tally: tallies.Tally
+    ) -> None:
+        """Replace all numbers."""
         # One assignment, so that no scrape sees half of it.
-        self._samples = tuple(samples)
+        self._families = make_families(report, tally)
 
     def collect(self) -> Iterator[core.Metric]:
-        samples = self._samples
-        for metric in metrics.METRICS:
-            family = core.Metric(
-                metric.name.removesuffix('_total'),
-                metric.text,
-                metric.kind.value,
+        yield from self._families
+
+
+def make_families(
+    report: values.DriftReport | None, tally: tallies.Tally
+) -> tuple[Family, ...]:
+    """Every metric; without a report only the numbers of the agent."""
+    families = {
+        name: kind(f'nova_vgpu_{name}', text, labels=labels)
+        for kind, name, labels, text in METRICS
+    }
+    numbers = [*_count_rounds(tally)]
+    if report is not None:
+        numbers += _count_gpus(report)
+        numbers += _count_vgpus(report)
+        numbers += _count_drift(report)
+    # Two ids with one name are one series: the same one twice is an error.
+    series = {(name, labels): value for name, labels, value in numbers}
+    for (name, labels), value in series.items():
+        families[name].add_metric(labels, value)
+    return tuple(families.values())
+
+
+def _count_rounds(tally: tallies.Tally) -> Iterator[_Number]:
+    yield 'rounds_total', (), tally.rounds
+    yield 'round_failures_total', (), tally.failures
+    yield 'last_round_success', (), not tally.is_failing
+    if tally.last_round is not None:
+        yield 'last_round_timestamp_seconds', (), tally.last_round
+    counts = dict(tally.steps)
+    for outcome in tallies.OUTCOMES:
+        yield 'repair_steps_total', (outcome,), counts.get(outcome, 0)
+
+
+def _count_gpus(report: values.DriftReport) -> Iterator[_Number]:
+    plan = report.plan
+    serving = sum(assigned.serves for assigned in plan.assignments)
+    yield 'gpus', ('serving',), serving
+    yield 'gpus', ('not-serving',), len(plan.assignments) - serving
+    yield 'gpus', ('left-alone',), len(plan.left_alone)
+    names = type_matching.list_type_names(report.host)
+    for assigned in plan.assignments:
+        declared = assigned.declared
+        wanted = assigned.type.id if assigned.type else declared.name
+        label = _label(wanted, names)
+        total = assigned.capacity.total if assigned.capacity else 0
+        yield (
+            'capacity',
+            (str(assigned.gpu), label, declared.resource_class),
+            total,
+        )
+    for gpu in plan.gpus:
+        for vgpu_type in type_matching.list_types(gpu, names):
+            counted = capacity.plan_capacity(
+                gpu, vgpu_type, gpu.functions, None, names
             )
-            for sample in samples:
-                if sample.name == metric.name:
-                    labels = dict(
-                        zip(metric.labels, sample.labels, strict=True)
-                    )
-                    family.add_sample(sample.name, labels, sample.value)
-            yield family
+            free = max(counted.total - counted.existing, 0)
+            label = _label(vgpu_type.id, names)
+            yield 'type_available', (str(gpu), label), free
+
+
+def _count_vgpus(report: values.DriftReport) -> Iterator[_Number]:
+    names = type_matching.list_type_names(report.host)
+    owners = report.usage.owners
+    for gpu in report.plan.gpus:
+        existing: collections.Counter[str] = collections.Counter()
+        used: collections.Counter[str] = collections.Counter()
+        for vgpu in gpu.all_vgpus:
+            label = _label(vgpu.type_id, names)
+            existing[label] += 1
+            used[label] += vgpu.name in owners
+        for label, count in sorted(existing.items()):
+            yield 'existing', (str(gpu), label), count
+            yield 'used', (str(gpu), label), used[label]
+
+
+def _count_drift(report: values.DriftReport) -> Iterator[_Number]:
+    found = collections.Counter(
+        (p.severity.value, p.code) for p in report.plan.problems
+    )
+    for labels, count in sorted(found.items()):
+        yield 'problems', labels, count
+    for of_gpu in report.gpu_steps:
+        yield 'drift_steps', (of_gpu.gpu,), len(of_gpu.steps)
+        yield 'refused', (of_gpu.gpu,), len(of_gpu.refusals)
+    if report.last_apply is not None:
+        yield 'last_apply_timestamp_seconds', (), report.last_apply
+
+
+def _label(type_id: str, names: Mapping[str, str]) -> str:
+    """The name of a type, which stays the same when its id changes."""
+    named = values.VGPUType(type_id, names.get(type_id))
+    return capabilities.short_name(named)
 
 
 @contextlib.contextmanager
-def serve(exporter: Exporter, host: str, port: int) -> Iterator[int]:
+def serve(collector: Collector, host: str, port: int) -> Iterator[int]:
     """Answer scrapes until the context ends.
 
-    :param port: 0 is any that is free.
-    :returns: the port that it became.
-    :raises UsageError: if the address cannot be had.
+    :param port: 0 for any free port.
+    :returns: the port in use.
+    :raises UsageError: if the address cannot be used.
     """
     try:
         server, thread = prometheus_client.start_http_server(
-            port, host, exporter.registry
+            port, host, collector.registry
         )
     except OSError as error:
         raise exception.UsageError(
-            f'No metrics can be served on {host}, port {port}: '
+            f'Metrics cannot be served on {host}, port {port}: '
             f'{(error.strerror or str(error)).lower()}. Choose another '
             '--metrics-address, or --no-metrics.'
         ) from error

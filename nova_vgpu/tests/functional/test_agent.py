@@ -32,9 +32,10 @@ from nova_vgpu.host import state
 from nova_vgpu.host import vendor_vfio
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import exporter
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import journal
-from nova_vgpu.lifecycle import metrics
+from nova_vgpu.lifecycle import tally
 from nova_vgpu.lifecycle import waiting
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import machine
@@ -110,8 +111,14 @@ class AgentTestCase(testtools.TestCase):
         )
         return self.access, apply.Configuration(declaration, problems)
 
-    def show(self, samples: typing.Iterable[metrics.Sample]) -> None:
-        self.samples = {(s.name, *s.labels): s.value for s in samples}
+    def show(
+        self, report: values.DriftReport | None, counted: tally.Tally
+    ) -> None:
+        self.samples = {
+            (sample.name, *sample.labels.values()): sample.value
+            for family in exporter.make_families(report, counted)
+            for sample in family.samples
+        }
 
     def live(self, *happenings: Happening, enforce: bool = False) -> None:
         """Run an agent; this happens between its rounds."""

@@ -28,7 +28,7 @@ import fixtures
 import testtools
 
 import nova_vgpu
-from nova_vgpu.lifecycle import metrics
+from nova_vgpu.lifecycle import exporter
 from nova_vgpu.tests.functional import agent_program
 
 SECONDS = 60
@@ -153,8 +153,9 @@ class TestMetrics(ProcessTestCase):
         self.assertIn('nova_vgpu_gpus{state="not-serving"} 1.0\n', text)
         self.assertIn('nova_vgpu_drift_steps{gpu="0000:41:00.0"} 2.0\n', text)
         self.assertIn('nova_vgpu_rounds_total 1.0\n', text)
-        for metric in metrics.METRICS:
-            self.assertIn(f'# TYPE {metric.name} {metric.kind.value}\n', text)
+        for kind, name, _labels, _text in exporter.METRICS:
+            family = kind(name, name)
+            self.assertIn(f'# TYPE nova_vgpu_{name} {family.type}\n', text)
 
     def test_an_address_that_is_taken_ends_it_at_once(self) -> None:
         taken = socket.create_server(('127.0.0.1', 0))

@@ -37,7 +37,8 @@ from nova_vgpu.cmd import main
 from nova_vgpu.host import files
 from nova_vgpu.knowledge import traits
 from nova_vgpu.knowledge import vendors
-from nova_vgpu.lifecycle import metrics
+from nova_vgpu.lifecycle import exporter
+from nova_vgpu.lifecycle import tally
 from nova_vgpu.plan import mapper
 from nova_vgpu.plan import readiness
 from nova_vgpu.publish import providers
@@ -321,6 +322,9 @@ class TestLog(DocumentationTestCase):
             self.assertIn(text, found)
 
 
+METRICS = exporter.METRICS
+
+
 class TestMetrics(DocumentationTestCase):
     def test_the_page_has_every_metric_with_its_labels(self) -> None:
         page = self.pages['admin/agent.rst']
@@ -333,7 +337,7 @@ class TestMetrics(DocumentationTestCase):
             )
         }
         self.assertEqual(
-            {metric.name: metric.labels for metric in metrics.METRICS},
+            {f'nova_vgpu_{name}': labels for _, name, labels, _ in METRICS},
             explained,
         )
 
@@ -341,15 +345,20 @@ class TestMetrics(DocumentationTestCase):
         named = set(
             re.findall(r'nova_vgpu_\w+', self.pages['admin/agent.rst'])
         )
-        self.assertEqual({metric.name for metric in metrics.METRICS}, named)
+        self.assertEqual({f'nova_vgpu_{m[1]}' for m in METRICS}, named)
 
     def test_the_states_of_gpus_are_explained(self) -> None:
-        samples = metrics.list_samples(
+        families = exporter.make_families(
             values.DriftReport(values.Plan(), values.Host(), values.Usage()),
-            metrics.Tally(),
+            tally.Tally(),
         )
-        states = {s.labels[0] for s in samples if s.name == 'nova_vgpu_gpus'}
-        for word in (*states, *metrics.OUTCOMES):
+        states = {
+            sample.labels['state']
+            for family in families
+            for sample in family.samples
+            if sample.name == 'nova_vgpu_gpus'
+        }
+        for word in (*states, *tally.OUTCOMES):
             self.assertIn(f'``{word}``', self.pages['admin/agent.rst'])
 
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Samples over HTTP."""
+"""Metrics over HTTP."""
 
 import socket
 from urllib import request
@@ -18,14 +18,21 @@ from urllib import request
 import testtools
 
 from nova_vgpu import exception
+from nova_vgpu import values
 from nova_vgpu.lifecycle import exporter
-from nova_vgpu.lifecycle import metrics
+from nova_vgpu.lifecycle import tally
 
 LOOPBACK = '127.0.0.1'
 
 
-def drift_of(gpu: str) -> metrics.Sample:
-    return metrics.Sample('nova_vgpu_drift_steps', (gpu,), 3.0)
+def drift_of(*gpus: str) -> values.DriftReport:
+    step = values.AwaitTypes('0000:84:00.0')
+    return values.DriftReport(
+        values.Plan(),
+        values.Host(),
+        values.Usage(),
+        gpu_steps=tuple(values.GPUSteps(gpu, (step,) * 3) for gpu in gpus),
+    )
 
 
 class TestExporter(testtools.TestCase):
@@ -34,27 +41,27 @@ class TestExporter(testtools.TestCase):
         with request.urlopen(url, timeout=60) as answer:
             return str(answer.read().decode())
 
-    def test_a_scrape_has_the_samples_of_the_moment(self) -> None:
-        shown = exporter.Exporter()
+    def test_a_scrape_has_the_numbers_of_the_last_round(self) -> None:
+        shown = exporter.Collector()
         with exporter.serve(shown, LOOPBACK, 0) as port:
-            shown.show([drift_of('a'), drift_of('b')])
+            shown.show(drift_of('a', 'b'), tally.Tally())
             text = self.scrape(port)
             self.assertIn('nova_vgpu_drift_steps{gpu="a"} 3.0\n', text)
-            shown.show([drift_of('b')])
+            shown.show(drift_of('b'), tally.Tally())
             text = self.scrape(port)
             self.assertNotIn('gpu="a"', text)
             self.assertIn('nova_vgpu_drift_steps{gpu="b"} 3.0\n', text)
 
-    def test_nobody_is_answered_after_the_end(self) -> None:
-        with exporter.serve(exporter.Exporter(), LOOPBACK, 0) as port:
+    def test_no_scrape_is_answered_after_the_end(self) -> None:
+        with exporter.serve(exporter.Collector(), LOOPBACK, 0) as port:
             pass
         with socket.socket() as client:
             self.assertNotEqual(0, client.connect_ex((LOOPBACK, port)))
 
-    def test_an_address_that_cannot_be_had(self) -> None:
-        with exporter.serve(exporter.Exporter(), LOOPBACK, 0) as port:
+    def test_an_address_that_cannot_be_used(self) -> None:
+        with exporter.serve(exporter.Collector(), LOOPBACK, 0) as port:
             for host, number in ((LOOPBACK, port), ('no.invalid', 0)):
-                serving = exporter.serve(exporter.Exporter(), host, number)
+                serving = exporter.serve(exporter.Collector(), host, number)
                 error = self.assertRaises(
                     exception.UsageError, serving.__enter__
                 )
@@ -62,7 +69,7 @@ class TestExporter(testtools.TestCase):
                 self.assertIn('--metrics-address', str(error))
 
     def test_label_values_are_quoted(self) -> None:
-        shown = exporter.Exporter()
-        shown.show([drift_of('a"\n')])
+        shown = exporter.Collector()
+        shown.show(drift_of('a"\n'), tally.Tally())
         with exporter.serve(shown, LOOPBACK, 0) as port:
             self.assertIn('{gpu="a\\"\\n"} 3.0\n', self.scrape(port))

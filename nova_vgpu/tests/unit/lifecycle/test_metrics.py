@@ -17,7 +17,8 @@ import typing
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.lifecycle import metrics
+from nova_vgpu.lifecycle import exporter
+from nova_vgpu.lifecycle import tally
 from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
@@ -25,9 +26,24 @@ from nova_vgpu.tests import hosts
 
 T4 = '0000:84:00.0'
 A40 = '0000:41:00.0'
-NAMES = {metric.name: metric for metric in metrics.METRICS}
-
 Numbers = dict[tuple[str, ...], float]
+
+
+def list_numbers(
+    report: values.DriftReport | None, counted: tally.Tally
+) -> Numbers:
+    return {
+        (
+            sample.name.removeprefix('nova_vgpu_'),
+            *sample.labels.values(),
+        ): sample.value
+        for family in exporter.make_families(report, counted)
+        for sample in family.samples
+    }
+
+
+def is_of(name: str, family: exporter.Family) -> bool:
+    return family.name == f'nova_vgpu_{name.removesuffix("_total")}'
 
 
 class MetricsTestCase(testtools.TestCase):
@@ -53,15 +69,11 @@ class MetricsTestCase(testtools.TestCase):
             values.Usage(guests),
             **of_survey,
         )
-        samples = metrics.list_samples(report, metrics.Tally())
-        for sample in samples:
-            self.assertEqual(
-                len(NAMES[sample.name].labels), len(sample.labels), str(sample)
-            )
-        return {
-            (s.name.removeprefix('nova_vgpu_'), *s.labels): s.value
-            for s in samples
-        }
+        for family in exporter.make_families(report, tally.Tally()):
+            (labels,) = (m[2] for m in exporter.METRICS if is_of(m[1], family))
+            for sample in family.samples:
+                self.assertEqual(set(labels), {*sample.labels}, str(sample))
+        return list_numbers(report, tally.Tally())
 
 
 class TestHost(MetricsTestCase):
@@ -127,21 +139,18 @@ class TestSeries(testtools.TestCase):
             values.Host((gpu,)),
             values.Usage(),
         )
-        samples = metrics.list_samples(report, metrics.Tally())
-        series = [(sample.name, sample.labels) for sample in samples]
+        series = [
+            (sample.name, *sample.labels.values())
+            for family in exporter.make_families(report, tally.Tally())
+            for sample in family.samples
+        ]
         self.assertEqual(len(set(series)), len(series))
         self.assertIn(
-            ('nova_vgpu_type_available', ('mtty_mtty', 'T4-2Q')), series
+            ('nova_vgpu_type_available', 'mtty_mtty', 'T4-2Q'), series
         )
 
 
 class TestAgent(testtools.TestCase):
-    def list_numbers(self, tally: metrics.Tally) -> Numbers:
-        return {
-            (s.name.removeprefix('nova_vgpu_'), *s.labels): s.value
-            for s in metrics.list_samples(None, tally)
-        }
-
     def test_without_a_look_at_the_host_there_is_the_agent(self) -> None:
         self.assertEqual(
             {
@@ -153,13 +162,11 @@ class TestAgent(testtools.TestCase):
                 ('repair_steps_total', 'failed'): 0,
                 ('repair_steps_total', 'refused'): 0,
             },
-            self.list_numbers(
-                metrics.Tally(9, 2, True, 5.0, (('done', 4),)),
-            ),
+            list_numbers(None, tally.Tally(9, 2, True, 5.0, (('done', 4),))),
         )
 
     def test_counters_are_there_from_the_start(self) -> None:
-        found = self.list_numbers(metrics.Tally())
+        found = list_numbers(None, tally.Tally())
         self.assertEqual(0, found['rounds_total',])
         self.assertEqual(1, found['last_round_success',])
         self.assertNotIn(('last_round_timestamp_seconds',), found)
@@ -167,10 +174,11 @@ class TestAgent(testtools.TestCase):
 
 class TestNames(testtools.TestCase):
     def test_they_are_as_prometheus_wants_them(self) -> None:
-        for metric in metrics.METRICS:
-            self.assertRegex(metric.name, r'^nova_vgpu_[a-z_]+$')
-            is_counter = metric.kind is metrics.Kind.COUNTER
-            self.assertEqual(is_counter, metric.name.endswith('_total'))
-            if 'timestamp' in metric.name:
-                self.assertEqual('_seconds', metric.name[-8:])
-        self.assertEqual(len(NAMES), len(metrics.METRICS))
+        for kind, name, _labels, _text in exporter.METRICS:
+            self.assertRegex(name, r'^[a-z_]+$')
+            is_counter = kind(name, name).type == 'counter'
+            self.assertEqual(is_counter, name.endswith('_total'))
+            if 'timestamp' in name:
+                self.assertEqual('_seconds', name[-8:])
+        names = {metric[1] for metric in exporter.METRICS}
+        self.assertEqual(len(names), len(exporter.METRICS))
