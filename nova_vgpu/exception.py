@@ -18,11 +18,11 @@ from nova_vgpu import values
 
 
 class NovaVGPUError(Exception):
-    """Something that the operator has to know, in words meant for them."""
+    """An error whose text is meant for the operator."""
 
 
 class InvalidLibvirtGPUConfig(NovaVGPUError):
-    """The configuration cannot be carried out as it was written.
+    """The configuration is invalid.
 
     Carries every problem, not only the first.
     """
@@ -33,11 +33,11 @@ class InvalidLibvirtGPUConfig(NovaVGPUError):
 
 
 class UsageError(NovaVGPUError):
-    """Options of a command that do not go together."""
+    """Options of a command are invalid or contradict each other."""
 
 
 class RequestRefusedError(NovaVGPUError):
-    """What an operator wishes for is not to be had on this host.
+    """This host cannot serve the requested types.
 
     Carries every reason, not only the first.
     """
@@ -48,31 +48,31 @@ class RequestRefusedError(NovaVGPUError):
 
 
 class ConfigFileError(NovaVGPUError):
-    """A configuration file cannot be read at all."""
+    """A configuration file cannot be read."""
 
 
 class HostUnreadable(NovaVGPUError):
-    """The host as a whole cannot be looked at (no sysfs, no libvirt)."""
+    """The host cannot be read (no sysfs, no libvirt)."""
 
 
 class NoSuchDevice(NovaVGPUError):
-    """A device that was asked for is not on the host."""
+    """The host does not have the requested device."""
 
 
 class NotAvailable(NovaVGPUError):
-    """A device does not take what was asked of it now."""
+    """A device cannot be used as requested at the moment."""
 
 
 class StateUnusable(NovaVGPUError):
-    """What is remembered between runs cannot be read or written."""
+    """A state file cannot be read or written."""
 
 
 class BusyError(NovaVGPUError):
-    """Another process is at work, and does not end."""
+    """Timed out waiting for another process."""
 
 
 class StepFailed(NovaVGPUError):
-    """A change of the host did not work."""
+    """A change of the host failed."""
 
     def __init__(self, message: str, cure: str) -> None:
         super().__init__(f'{message} {cure}')
@@ -81,11 +81,11 @@ class StepFailed(NovaVGPUError):
 
 
 class PlanOutdated(StepFailed):
-    """A change does not fit the host any more; nothing was done."""
+    """The host has changed since the plan was made; nothing was done."""
 
 
 class InUseError(NovaVGPUError):
-    """A change of the host is refused: somebody has what it is about."""
+    """A change of the host is refused: the device is in use."""
 
     def __init__(self, refusal: values.Refusal) -> None:
         super().__init__(str(refusal))
@@ -93,11 +93,8 @@ class InUseError(NovaVGPUError):
 
 
 class StateDamaged(StateUnusable):
-    """What is remembered can be read, but makes no sense.
-
-    A state file, or the journal, is corrupt.
-    """
+    """A state file, or the journal, is invalid."""
 
 
 class PlacementError(NovaVGPUError):
-    """Placement did not do what it was asked for."""
+    """A request to Placement failed."""

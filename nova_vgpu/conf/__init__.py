@@ -10,8 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The options of the project, and the declaration that they add up to.
+"""The options of the project, and the declaration made of them.
 
-There is no global configuration object: whoever has one passes it in, be it
-the command line's own or nova-compute's, on which Nova registered its options.
+There is no global configuration object. The caller passes one in: that of the
+command line, or nova-compute's, on which Nova registered its options.
 """

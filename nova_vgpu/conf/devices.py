@@ -12,15 +12,15 @@
 
 """``[devices]`` and the ``[vgpu_<type>]`` groups.
 
-The groups of the types are dynamic: which there are follows from the list of
-enabled types, so they are registered once the files were parsed.
+The groups of the types are dynamic: they depend on the list of enabled types,
+so they are registered after the files were parsed.
 
-Nova's present names (``enabled_mdev_types``, ``[mdev_<type>]``,
-``mdev_class``) are aliases. In a file they are found as deprecated names of
-our options. On a configuration object that Nova uses too some are options of
-Nova's own, perhaps with values that are in no file. Those are asked for, and
-ours carry no alias of theirs: Nova would call our name deprecated and we would
-call Nova's deprecated, in the same log.
+Nova's current names (``enabled_mdev_types``, ``[mdev_<type>]``,
+``mdev_class``) are aliases. In a file they are read as deprecated names of our
+options. On a configuration object that Nova uses as well, some are registered
+options of Nova, which may have values that are in no file. Those are read, and
+our options have no alias for them: otherwise the same log would call our name
+deprecated and Nova's name, too.
 """
 
 from collections.abc import Container
@@ -40,14 +40,14 @@ GROUP_PREFIX = 'vgpu_'
 NOVA_GROUP_PREFIX = 'mdev_'
 
 _CURES = {
-    'unlisted_gpus': 'Write first-type or ignore.',
-    'vgpu_creation': 'Write on-demand or ahead.',
-    'resource_class': 'Write VGPU, or a name in capitals: CUSTOM_VGPU_BIG.',
-    'mdev_class': 'Write VGPU, or a name in capitals: CUSTOM_VGPU_BIG.',
-    'max_instances': 'Write a whole number from 1 on, or leave it out.',
+    'unlisted_gpus': 'Set it to first-type or ignore.',
+    'vgpu_creation': 'Set it to on-demand or ahead.',
+    'resource_class': 'Set it to VGPU, or to a name like CUSTOM_VGPU_BIG.',
+    'mdev_class': 'Set it to VGPU, or to a name like CUSTOM_VGPU_BIG.',
+    'max_instances': 'Set it to a whole number of at least 1, or remove it.',
 }
 _COMMENT = re.compile(r'\s[#;]')
-_COMMENT_CURE = ' A comment needs a line of its own.'
+_COMMENT_CURE = ' Put comments on separate lines.'
 _RESOURCE_CLASS = r'^(VGPU|CUSTOM_[A-Z0-9_]+)$'
 
 #: The name and the group of an option.
@@ -55,16 +55,16 @@ Name = tuple[str, str]
 
 
 def devices_group() -> cfg.OptGroup:
-    """``[devices]``, each time anew.
+    """A new object for ``[devices]``.
 
-    A group that is registered with two configuration objects would carry the
+    A group that is registered with two configuration objects would copy the
     options and their overrides from one to the other.
     """
     return cfg.OptGroup(GROUP, title='Physical and virtual devices')
 
 
 def device_options(novas: Container[Name] = ()) -> list[cfg.Opt]:
-    """The options of ``[devices]``; ``novas`` are no aliases of them."""
+    """The options of ``[devices]``; ``novas`` do not become aliases."""
     return [
         cfg.ListOpt(
             'enabled_vgpu_types',
@@ -77,9 +77,9 @@ A type is given by its id (``nvidia-558``), by the vendor's name for it
 (``NVIDIA A40-2Q``) or by the short form of that (``A40-2Q``). Ids change with
 the driver's release, names do not. ``nova-vgpu type list`` prints both.
 
-Which GPU serves which type is said in a section ``[vgpu_<type>]`` for each
-type, where ``<type>`` is written as it is here. A GPU that no section lists
-serves the first type (see ``unlisted_gpus``).
+The section ``[vgpu_<type>]`` lists the GPUs that serve a type; ``<type>`` is
+written there as it is here. A GPU that is not listed in any section serves the
+first type (see ``unlisted_gpus``).
 
 ``enabled_mdev_types``, Nova's name for this option, is read too.
 
@@ -95,15 +95,15 @@ Related options:
             choices=[
                 (
                     values.UnlistedGPUs.FIRST_TYPE.value,
-                    'It serves the first type of ``enabled_vgpu_types``.',
+                    'The GPU serves the first type of ``enabled_vgpu_types``.',
                 ),
                 (
                     values.UnlistedGPUs.IGNORE.value,
-                    'It is left alone.',
+                    'It is not used.',
                 ),
             ],
             help="""
-What becomes of a GPU that no ``[vgpu_<type>]device_addresses`` lists.
+What to do with a GPU that is not in any ``[vgpu_<type>]device_addresses``.
 
 Related options:
 
@@ -117,7 +117,7 @@ Related options:
             choices=[
                 (
                     values.Creation.ON_DEMAND.value,
-                    'When a server gets one.',
+                    'When a server needs one.',
                 ),
                 (
                     values.Creation.AHEAD.value,
@@ -125,11 +125,10 @@ Related options:
                 ),
             ],
             help="""
-When vGPUs are made.
+When vGPUs are created.
 
-``ahead`` is for hosts where vGPUs are given out by something that cannot make
-them, such as Nova's own PCI passthrough. Those that exist are then left as
-they are when a server is deleted.
+``ahead`` is for hosts where the consumer of vGPUs cannot create them, such as
+Nova's PCI passthrough. vGPUs are then not removed when a server is deleted.
 
 Related options:
 
@@ -140,7 +139,7 @@ Related options:
 
 
 def type_options(type_name: str, novas: Container[Name] = ()) -> list[cfg.Opt]:
-    """The options of one ``[vgpu_<type>]``; ``novas`` are no aliases."""
+    """The options of ``[vgpu_<type>]``; ``novas`` do not become aliases."""
     nova_group = f'{NOVA_GROUP_PREFIX}{type_name}'
     return [
         cfg.ListOpt(
@@ -151,9 +150,9 @@ def type_options(type_name: str, novas: Container[Name] = ()) -> list[cfg.Opt]:
 PCI addresses of the physical GPUs that serve this type.
 
 ``0000:84:00.0``, ``84:00.0`` and ``00000000:84:00.0`` are the same, in upper
-or lower case. The address of a virtual function stands for that function of
-its GPU: if only some of a GPU's functions are listed, only those are used. A
-GPU may be listed under one type only.
+or lower case. The address of a virtual function selects that function of its
+GPU: if only some functions of a GPU are listed, only those are used. A GPU may
+be listed under one type only.
 """,
         ),
         cfg.StrOpt(
@@ -177,11 +176,11 @@ Resource class of the inventory: ``VGPU`` (the default) or a ``CUSTOM_`` one.
             min=1,
             deprecated_opts=_aliases(novas, ('max_instances', nova_group)),
             help="""
-The most vGPUs of this type on one physical GPU.
+Maximum number of vGPUs of this type on one physical GPU.
 
-It lowers what the hardware allows and never raises it. vGPUs that exist are
-not affected: the inventory is never less than those. Unset, the type's own
-maximum and the number of virtual functions are the only bounds.
+It can only lower the limit of the hardware. Existing vGPUs are not removed,
+and the inventory is never less than their number. If unset, the type's maximum
+and the number of virtual functions are the only limits.
 """,
         ),
         cfg.ListOpt(
@@ -190,8 +189,8 @@ maximum and the number of virtual functions are the only bounds.
             item_type=types.String(),
             deprecated_opts=_aliases(novas, ('traits', nova_group)),
             help="""
-Traits that every provider of this type carries beside those that follow from
-the GPU and the type: ``CUSTOM_`` ones or standard ones.
+Additional traits for every provider of this type, beside those of the GPU and
+the type: ``CUSTOM_`` traits or standard ones.
 """,
         ),
     ]
@@ -220,7 +219,7 @@ def _register(
 
 
 def _list_registered(conf: cfg.ConfigOpts, group: str) -> frozenset[Name]:
-    """The options that a group has by now, whoever registered them."""
+    """The options that are registered in a group."""
     if group not in conf:
         return frozenset()
     return frozenset((option, group) for option in conf[group])
@@ -229,12 +228,12 @@ def _list_registered(conf: cfg.ConfigOpts, group: str) -> frozenset[Name]:
 def read_declaration(
     conf: cfg.ConfigOpts, written: Iterable[values.Written] = ()
 ) -> tuple[values.Declaration, tuple[values.Problem, ...]]:
-    """What the configuration declares, and every value that makes no sense.
+    """The declaration of the configuration, and every invalid value.
 
-    An option whose value is refused counts as not set.
+    An option with an invalid value counts as not set.
 
-    :param written: what is in the files, so that messages can use the names
-        that were written. Where Nova's options are registered, they tell.
+    :param written: the content of the files, so that messages can use the
+        names in them. If Nova's options are registered, those are used.
     """
     register_opts(conf)
     problems: list[values.Problem] = []
@@ -272,9 +271,9 @@ def read_declaration(
 def _read_pci_devices(
     conf: cfg.ConfigOpts, names: Iterable[str], creation: values.Creation
 ) -> tuple[values.PciDeviceSpec, ...]:
-    """What Nova gives out as PCI devices, if that can be in the way.
+    """Nova's PCI devices, if they can conflict with vGPUs.
 
-    vGPUs that are made ahead are for just that, with Nova's own driver.
+    vGPUs that are created ahead are PCI devices of Nova's driver.
     """
     is_for_them = creation is values.Creation.AHEAD and not pci.is_our_driver(
         conf
@@ -319,7 +318,7 @@ def _read_type(
 
 
 def _is_set(conf: cfg.ConfigOpts, option: str) -> bool:
-    """Whether an option of ``[devices]`` is not just at its default."""
+    """Whether an option of ``[devices]`` is set."""
     found = conf.get_location(option, GROUP)
     return found is not None and found.location is not (
         cfg.Locations.opt_default
@@ -327,7 +326,7 @@ def _is_set(conf: cfg.ConfigOpts, option: str) -> bool:
 
 
 def _find_written(known: Container[Name], *names: Name) -> str:
-    """The first of an option's names that is in a file, or the first."""
+    """The first of an option's names that a file contains, or the first."""
     name, group = next(
         ((n, g) for n, g in names if (n, g.casefold()) in known), names[0]
     )
@@ -341,7 +340,7 @@ def _read_enabled_types(
 ) -> tuple[tuple[str, ...], str]:
     """The enabled types, each once, and the option that they were found in.
 
-    Sections know no upper and lower case, so neither do types.
+    Section names are case-insensitive, so types are, too.
     """
     ours, novas = 'enabled_vgpu_types', 'enabled_mdev_types'
     shown = _find_written(known, (ours, GROUP), (novas, GROUP))
@@ -356,7 +355,7 @@ def _read_enabled_types(
 
 
 def _without_empty(found: Iterable[str] | None) -> tuple[str, ...]:
-    """The entries of a list; an empty one (a comma too many) is none."""
+    """The entries of a list without empty ones (a comma too many)."""
     return tuple(entry for entry in found or () if entry)
 
 
@@ -367,7 +366,7 @@ def _read(
     problems: list[values.Problem],
     shown: str | None = None,
 ) -> typing.Any:
-    """An option's value, or None and a problem if it was refused."""
+    """An option's value, or None and a problem if it is invalid."""
     try:
         return conf[group][option]
     except (ValueError, cfg.Error, RecursionError) as error:
@@ -384,7 +383,7 @@ def _read(
                 values.Severity.FATAL,
                 'bad-value',
                 name,
-                f'{name} is refused: {reason}.',
+                f'{name} is invalid: {reason}.',
                 _CURES.get(option, 'Correct the value.') + behind,
             )
         )

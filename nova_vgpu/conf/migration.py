@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Options of Nova's own that say how servers migrate.
+"""Nova's options for live migration.
 
-Only commands read them, with a configuration of their own: on the one of a
-running nova-compute they are registered by Nova.
+Only commands read them, with their own configuration object: on that of a
+running nova-compute Nova registers them.
 """
 
 from collections.abc import Sequence
@@ -38,9 +38,9 @@ def find_post_copy(
 ) -> values.Evidence | None:
     """Where post-copy migration is permitted; None if it is not.
 
-    A value that is none counts as Nova's default: Nova itself complains.
+    An invalid value counts as Nova's default: Nova itself reports it.
 
-    :raises ConfigFileError: if a file cannot be read at all.
+    :raises ConfigFileError: if a file cannot be read.
     """
     conf, written = sources.load(config_files, config_dirs, register_opts)
     try:

@@ -18,7 +18,7 @@ from nova_vgpu.conf import devices
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
-    """The options by group; the dynamic groups under an exemplary name."""
+    """The options by group; the dynamic groups with a placeholder as name."""
     example = cfg.OptGroup(
         f'{devices.GROUP_PREFIX}<type>',
         title='One vGPU type',

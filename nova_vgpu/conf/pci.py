@@ -10,13 +10,13 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""``[pci]device_spec``: the PCI devices that Nova gives to servers.
+"""``[pci]device_spec``: the PCI devices that Nova assigns to servers.
 
 The option belongs to Nova, and had two other names before. It is read as
-nova/pci/devspec.py reads it. Each name is an option of its own here, so that a
-message can use the name that was written. A line that Nova refuses is left
-out: Nova does not start with it and says why. So is a line with ``devname``:
-only network cards have one.
+nova/pci/devspec.py reads it. Each name is a separate option here, so that a
+message can use the name in the file. A line that Nova refuses is skipped: Nova
+does not start with it and reports it. So is a line with ``devname``: only
+network cards have one.
 """
 
 from collections.abc import Iterator
@@ -61,7 +61,7 @@ def read_device_specs(
 
 
 def is_our_driver(conf: cfg.ConfigOpts) -> bool:
-    """Whether nova-compute is told to load the driver of this project."""
+    """Whether nova-compute is configured to load this project's driver."""
     option = cfg.StrOpt('compute_driver')
     name: str = _read(conf, option, None) or ''
     return name.strip().startswith(_OUR_DRIVER)
@@ -78,7 +78,7 @@ def _read(
     try:
         return where[option.dest]
     except (ValueError, cfg.Error, RecursionError):
-        return option.default  # a $reference that leads nowhere: Nova says so
+        return option.default  # an invalid $reference: Nova reports it
 
 
 def _parse_line(option: str, text: str) -> Iterator[values.PciDeviceSpec]:
@@ -126,7 +126,7 @@ def _parse(
 
 
 def _split(address: str) -> tuple[str, ...]:
-    """Domain, bus, slot and function; what is left out is any."""
+    """Domain, bus, slot and function; missing parts match any."""
     front, _, function = address.partition('.')
     fields = front.split(':')
     if len(fields) > len(_KEYS) - 1:
@@ -158,5 +158,5 @@ def _parse_id(text: object) -> int | None:
 
 def _text(found: object) -> str:
     if not isinstance(found, str):
-        raise ValueError(f'{found!r} is not a text')
+        raise ValueError(f'{found!r} is not a string')
     return found

@@ -10,12 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The configuration files: which ones, and what is written in them.
+"""The configuration files and their content.
 
-oslo.config gives the values of options that it was told of. What it was not
-told of (a misspelt option, a second line for the same one) is only in the
-files, so they are read here as well, each on its own: a file that cannot be
-read is then named, too.
+oslo.config returns the values of registered options. Everything else (a
+misspelt option, a second line for the same one) is only in the files, so they
+are also read here, one by one, and an error names the file.
 """
 
 from collections.abc import Callable
@@ -39,7 +38,7 @@ class ConfigFiles:
     """Configuration files, in the order in which they are read.
 
     If two of them set an option, the last one counts. ``defaults`` are those
-    that are read although they were not named.
+    that are read although no option names them.
     """
 
     paths: tuple[str, ...]
@@ -51,8 +50,8 @@ def list_files(
 ) -> ConfigFiles:
     """The files that oslo.config reads with these options.
 
-    Named files take the place of the default files only, and named
-    directories that of the default directories. What is named is read last.
+    Named files replace the default files only, and named directories the
+    default directories. What is named is read last.
 
     :raises ConfigFileError: if a directory cannot be read.
     """
@@ -73,9 +72,9 @@ def load(
     config_dirs: Sequence[str],
     register_opts: Callable[[cfg.ConfigOpts], None] = devices.register_opts,
 ) -> tuple[cfg.ConfigOpts, tuple[values.Written, ...]]:
-    """The configuration, and all that is written in its files.
+    """The configuration, and the content of its files.
 
-    Without files and directories given, those that nova-compute would read.
+    The default files and directories are those of nova-compute.
 
     :raises ConfigFileError: if one of them cannot be read.
     """
@@ -128,14 +127,14 @@ def load_state_path(
 
 
 def _list_directory(path: str) -> list[str]:
-    """The files of a directory that count, in the order in which they do."""
+    """The files of a directory that oslo.config reads, in its order."""
     try:
         names = sorted(os.listdir(path))
     except OSError as error:
         raise exception.ConfigFileError(
             f'{path} cannot be read: {error.strerror}. {_MAY_NOT}'
             if isinstance(error, PermissionError)
-            else f'{path} is no directory to read: {error.strerror}.'
+            else f'{path} is not a readable directory: {error.strerror}.'
         ) from error
     return [os.path.join(path, n) for n in names if n.endswith('.conf')]
 
@@ -154,7 +153,7 @@ def _read(path: str) -> Iterator[values.Written]:
         ) from error
     except UnicodeDecodeError as error:
         raise exception.ConfigFileError(
-            f'{path} is no text in UTF-8: {error}.'
+            f'{path} is not UTF-8 text: {error}.'
         ) from error
     except iniparser.ParseError as error:
         raise exception.ConfigFileError(f'{path}: {error}') from error

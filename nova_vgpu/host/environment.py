@@ -16,21 +16,21 @@
 
     /proc/cmdline                      the kernel command line
     /sys/class/iommu                   the IOMMUs that the kernel uses
-    /sys/kernel/iommu_groups           what they keep apart
+    /sys/kernel/iommu_groups           the groups of devices that they isolate
     /proc/<pid>/comm                   is the vGPU manager running?
     /sys/module/nvidia/version         the driver, also where it is on the bus
     /proc/driver/nvidia/params         what it was loaded with
     /etc/modprobe.d and so on          what it would be loaded with
     /etc/udev/rules.d and so on        where udev calls mdevctl
 
-All of it is below one root, so that a test can be about any host. A file that
-is not there is not known; one that cannot be read is a fault, and the others
-are read all the same.
+All of it is below one root, so that tests can provide any host. A file that
+does not exist is unknown; one that cannot be read is a fault, and the others
+are still read.
 
-The manager is looked for among the processes: its systemd unit is not the only
+The manager is searched among the processes: its systemd unit is not the only
 way to start it (it may be in a container), and the name of its process fits
-into the 15 characters that the kernel keeps. ``nvidia-vgpud`` sets the GPUs up
-and ends, so it proves nothing.
+into the 15 characters that the kernel stores. ``nvidia-vgpud`` sets the GPUs
+up and ends, so it is not a sign of a running manager.
 """
 
 from collections.abc import Iterator
@@ -72,12 +72,12 @@ _DWORDS = re.compile(rf'\b{vgpu_scheduler.PARAMETER}=(?:"([^"]*)"|(\S+))')
 
 
 def read(tree: files.Files) -> values.Environment:
-    """Look at everything once."""
+    """Read everything once."""
     return _Reading(tree).read()
 
 
 class _Reading:
-    """One look at the surroundings."""
+    """One reading of the environment."""
 
     def __init__(self, tree: files.Files) -> None:
         self._files = tree
@@ -100,7 +100,7 @@ class _Reading:
         )
 
     def _text(self, *path: str) -> str | None:
-        """The text of a file; None if there is none, or none to be read."""
+        """The text of a file; None if it does not exist or cannot be read."""
         try:
             return self._files.read(*path)
         except files.Unreadable as error:
@@ -143,11 +143,11 @@ class _Reading:
             try:
                 called = self._files.read('proc', name, 'comm')
             except files.Unreadable:
-                continue  # it ended meanwhile, or is hidden from this user
+                continue  # it has ended, or is hidden from this user
             seen += 1
             if called == _MANAGER:
                 found.append(int(name))
-        # With hidepid= a user sees nothing but their own.
+        # With hidepid= a user sees only their own processes.
         others = self._is_readable('proc', '1', 'comm')
         return tuple(found) if found or (seen and others) else None
 

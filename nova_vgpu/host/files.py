@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A tree of small text files, read with suspicion.
+"""A tree of small text files that are not trusted.
 
 Every path of sysfs that the project uses goes through :class:`Files`, so that
-the tree can be anywhere (tests, a simulated host) and so that whatever a file
-holds, or fails to hold, ends in one exception that says which file it was.
+the tree can be anywhere (tests, a simulated host) and any unexpected content
+raises one exception that names the file.
 """
 
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ _MOST_BYTES = 65536
 _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _LEADING_AWAY = frozenset(('', '.', '..'))
 _FUNCTION = r'[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]'
-# Every file of sysfs that this project writes to, whoever asks for it.
+# Every file of sysfs that this project writes to.
 _WRITABLE = re.compile(
     rf'bus/pci/devices/{_FUNCTION}/sriov_numvfs'
     rf'|bus/pci/devices/{_FUNCTION}/driver_override'
@@ -41,17 +41,17 @@ _WRITABLE = re.compile(
 
 
 class Unreadable(Exception):
-    """A file or directory that did not give what it should."""
+    """A file or directory does not have the expected content."""
 
     def __init__(self, path: str, reason: str, gone: bool = False) -> None:
         super().__init__(f'{path}: {reason}')
         self.path = path
         self.reason = reason
-        #: It was not there (any more), as opposed to broken.
+        #: It does not exist (any longer), as opposed to broken.
         self.gone = gone
 
     def __reduce__(self) -> tuple[type, tuple[str, str, bool]]:
-        """Whole on its way to another process, too."""
+        """Pickle with all arguments, for other processes."""
         return type(self), (self.path, self.reason, self.gone)
 
 
@@ -65,12 +65,12 @@ class Files:
     def read(self, *parts: str) -> str:
         """The text of a file, without white space around it.
 
-        :raises Unreadable: also if it is no text, or too much of it.
+        :raises Unreadable: also if it is not text, or too long.
         """
         path = self.path(*parts)
         try:
-            # Without a file object, for there are thousands; and without
-            # blocking, for a FIFO must not hang the reader.
+            # Without a file object, because there are thousands; and without
+            # blocking, because a FIFO must not hang the reader.
             descriptor = os.open(path, _READ)
             try:
                 data = os.read(descriptor, _USUAL_BYTES)
@@ -87,24 +87,25 @@ class Files:
         try:
             text = data.decode('utf-8')
         except UnicodeDecodeError as error:
-            raise Unreadable(path, 'holds bytes that are no text') from error
+            raise Unreadable(path, 'is not UTF-8 text') from error
         if '\0' in text:
-            raise Unreadable(path, 'holds bytes that are no text')
+            raise Unreadable(path, 'is not UTF-8 text')
         return text.strip()
 
     def write(self, text: str, *parts: str) -> None:
-        """Write to a file that is there, in one go, as the kernel wants it.
+        """Write to an existing file with one system call.
 
-        :raises OSError: the kernel's answer; ``EACCES`` without asking it, if
-            the file is none of the few that are ever written.
-        :raises Unreadable: if a part of the path is more than a name.
+        :raises OSError: from the kernel; ``EACCES`` without a system call if
+        this
+            project never writes to such a file.
+        :raises Unreadable: if a part of the path is not a plain name.
         """
         path = self.path(*parts)
         if _WRITABLE.fullmatch('/'.join(parts)) is None:
             raise PermissionError(
                 errno.EACCES, 'not a file that may be written', path
             )
-        # Not through a link: what is written is the file that was named.
+        # Not through a link: write to the named file only.
         flags = os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
         descriptor = os.open(path, flags)
         try:
@@ -115,7 +116,7 @@ class Files:
     def list(self, *parts: str) -> tuple[str, ...]:
         """The names in a directory, sorted.
 
-        :raises Unreadable: also if it is not there.
+        :raises Unreadable: also if it does not exist.
         """
         path = self.path(*parts)
         try:
@@ -126,7 +127,7 @@ class Files:
     def list_marked(self, *parts: str) -> Mapping[str, object]:
         """The names in a directory, each with its mark, in no order.
 
-        :raises Unreadable: also if it is not there.
+        :raises Unreadable: also if it does not exist.
         """
         path = self.path(*parts)
         try:
@@ -139,13 +140,13 @@ class Files:
         return {_printable(name): mark for name, mark in marks.items()}
 
     def mark(self, *parts: str) -> object:
-        """What tells a file, directory or link from another in its place.
+        """Identify a file, directory or link; a replacement has another mark.
 
-        The kernel numbers what is in sysfs with 64 bits, and counts on for
-        whatever is new (``__kernfs_new_node`` in fs/kernfs/dir.c). So what
-        has the same mark has been there all the time.
+        The kernel gives each object in sysfs a 64-bit number and never reuses
+        one (``__kernfs_new_node`` in fs/kernfs/dir.c). So the same mark means
+        the same object.
 
-        :raises Unreadable: if it is not there.
+        :raises Unreadable: if it does not exist.
         """
         path = self.path(*parts)
         try:
@@ -156,7 +157,7 @@ class Files:
     def link(self, *parts: str) -> str:
         """The target of a symbolic link, as it is written.
 
-        :raises Unreadable: also if it is no link.
+        :raises Unreadable: also if it is not a link.
         """
         path = self.path(*parts)
         try:
@@ -165,10 +166,10 @@ class Files:
             raise _unreadable(path, error) from error
 
     def path(self, *parts: str) -> str:
-        """Where something is below the root.
+        """The path of something below the root.
 
-        :raises Unreadable: if a part is more than a name, which would lead
-            elsewhere: parts come from libvirt and from directories, too.
+        :raises Unreadable: if a part is not a plain name, which would lead
+            elsewhere: parts also come from libvirt and from directories.
         """
         path = '/'.join((self.root, *parts))
         if not _LEADING_AWAY.isdisjoint(parts) or '/' in ''.join(parts):
@@ -177,14 +178,14 @@ class Files:
 
 
 def is_directory(path: str) -> bool:
-    """Whether there is such a directory, on this machine."""
+    """Whether the directory exists on this machine."""
     return os.path.isdir(path)
 
 
 def read_stamp(path: str) -> object:
-    """What changes if a file is replaced or written; None if it is not there.
+    """A value that changes if a file is replaced or written; None if missing.
 
-    Not for sysfs, where nothing of it changes.
+    Not for sysfs, where it never changes.
     """
     try:
         found = os.stat(path)
@@ -194,9 +195,9 @@ def read_stamp(path: str) -> object:
 
 
 def _printable(name: str) -> str:
-    """The name with bytes that are no text escaped, so that it can be told.
+    """The name with bytes that are not UTF-8 escaped, so that it can be shown.
 
-    A name like that leads nowhere, which is as good as not being there.
+    Such a name leads nowhere, as if the file did not exist.
     """
     if name.isascii():
         return name

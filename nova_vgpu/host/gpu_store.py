@@ -10,18 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which declared addresses were those of GPUs of this host, in ``gpus.json``.
+"""Declared addresses that were GPUs of this host, in ``gpus.json``.
 
 ::
 
     {'format': 1, 'addresses': ['0000:84:00.0', '0000:85:00.0']}
 
-An address in there that is gone is a GPU that failed. One that never was in
-there is a mistake in the configuration.
+An address in this file that is missing on the host is a GPU that failed. A
+missing address that is not in it is a mistake in the configuration.
 
-``nova-vgpu apply`` keeps the file in the state directory. nova-compute, whose
-user may not write there, keeps one of its own in its ``state_path``. Each
-reads both.
+``nova-vgpu apply`` writes the file to the state directory. nova-compute, whose
+user may not write there, writes its own to its ``state_path``. Both read both.
 """
 
 import json
@@ -38,9 +37,9 @@ _FORMAT = 1
 
 
 def read(directory: state.StateDirectory) -> frozenset[str]:
-    """The addresses; none if they were never written.
+    """The stored addresses; empty if none were stored yet.
 
-    :raises StateUnusable: if they cannot be read, or are not as above.
+    :raises StateUnusable: if the file cannot be read, or is invalid.
     """
     text = directory.read(FILE)
     if text is None:
@@ -48,7 +47,7 @@ def read(directory: state.StateDirectory) -> frozenset[str]:
     try:
         found = json.loads(text)
         if found['format'] != _FORMAT:
-            raise ValueError(f'it is not of format {_FORMAT}')
+            raise ValueError(f'its format is not {_FORMAT}')
         return frozenset(
             str(values.PciAddress.parse(address))
             for address in found['addresses']
@@ -58,12 +57,12 @@ def read(directory: state.StateDirectory) -> frozenset[str]:
         RecursionError,
     ) as error:
         raise exception.StateDamaged(
-            f'{directory.path}/{FILE} makes no sense: {error}.'
+            f'{directory.path}/{FILE} is invalid: {error}.'
         ) from error
 
 
 def write(directory: state.StateDirectory, addresses: frozenset[str]) -> None:
-    """Remember these addresses, and no others.
+    """Store these addresses, replacing all others.
 
     :raises StateUnusable: if that fails.
     """

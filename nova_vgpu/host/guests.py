@@ -10,16 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The guests of the host and the devices that they have, from libvirt.
+"""The guests of the host and the devices that they use, from libvirt.
 
-What a guest has is in two places: what it runs with, and what it is defined
-with. They differ while a change waits for the next start, and a guest that
-Nova suspended has its mdevs only in the latter. A device in either is the
-guest's.
+The devices of a guest are in its live XML and in its persistent XML. They
+differ while a change is pending until the next start, and a guest that Nova
+suspended has its mdevs only in the persistent one. A device in either of them
+is in use.
 
-A vGPU has an alias that says so, and of which type it is. A virtual function
-is told by it from PCI devices that are none, and loses its type when the host
-is rebooted. ::
+The alias of a vGPU names its type. It tells a virtual function that is a vGPU
+from other PCI devices, and stores the type, which a virtual function loses
+when the host is rebooted. ::
 
     <hostdev mode='subsystem' type='pci' managed='no'>
       <source><address domain='0x0000' bus='0x41' slot='0x00' .../></source>
@@ -28,8 +28,8 @@ is rebooted. ::
 
 A mediated device that Cyborg manages has the alias ``ua-accel-0``.
 
-libvirt keeps an alias that starts with ``ua-``, and takes letters, digits,
-``_`` and ``-`` in it.
+libvirt preserves an alias that starts with ``ua-``, and allows letters,
+digits, ``_`` and ``-`` in it.
 """
 
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ _NAME = re.compile(r'[0-9A-Za-z -]+', re.ASCII)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Devices:
-    """What the XML of a guest says; vGPUs with the names of their types."""
+    """The devices in a guest's XML; vGPUs with the names of their types."""
 
     mdevs: frozenset[str] = frozenset()
     functions: frozenset[values.PciAddress] = frozenset()
@@ -91,9 +91,10 @@ def read_guests(connection: Connection) -> tuple[values.Guest, ...]:
     """Every guest, in the order of their names.
 
     A guest that cannot be read is an error and not left out: its devices
-    would pass for free ones.
+    would be taken for free ones.
 
-    :raises HostUnreadable: if libvirt stops answering, or a guest is unclear.
+    :raises HostUnreadable: if libvirt stops answering, or a guest's XML is
+        invalid.
     """
     with _answering():
         found = [_read(domain) for domain in connection.listAllDomains(_ALL)]
@@ -102,10 +103,10 @@ def read_guests(connection: Connection) -> tuple[values.Guest, ...]:
 
 
 def find_mdevs(connection: Connection, uuids: Iterable[str]) -> frozenset[str]:
-    """Those of these mdevs that a guest has, or may have.
+    """Those of these mdevs that a guest uses, or may use.
 
-    Nothing is made of what guests say: whoever has an mdev says its UUID, as
-    libvirt writes it, in lower case.
+    The XML is not parsed: a guest that uses an mdev has its UUID there, which
+    libvirt writes in lower case.
 
     :raises HostUnreadable: if libvirt stops answering.
     """
@@ -118,10 +119,10 @@ def find_mdevs(connection: Connection, uuids: Iterable[str]) -> frozenset[str]:
 
 
 def read_guest(connection: Connection, uuid: str) -> values.Guest | None:
-    """One guest; None if libvirt has none of that UUID.
+    """One guest; None if libvirt does not know the UUID.
 
-    :raises HostUnreadable: if libvirt does not answer, or the guest is
-        unclear.
+    :raises HostUnreadable: if libvirt does not answer, or the guest's XML is
+        invalid.
     """
     try:
         return _read(connection.lookupByUUIDString(uuid))
@@ -134,9 +135,9 @@ def read_guest(connection: Connection, uuid: str) -> values.Guest | None:
 
 
 def make_alias(order: int, type_name: str | None) -> str:
-    """The alias of a guest's vGPU, of which ``order`` is unique there.
+    """The alias of a guest's vGPU; ``order`` is unique in the guest.
 
-    The name of a type that an alias cannot hold is left out.
+    A type name with characters that an alias cannot contain is left out.
     """
     if type_name and _NAME.fullmatch(type_name):
         return f'ua-vgpu-{order}-{type_name.replace(" ", "_")}'
@@ -149,17 +150,17 @@ def make_accelerator_alias(order: int) -> str:
 
 
 def is_alias(text: str | None) -> bool:
-    """Whether an alias says that a device is a vGPU."""
+    """Whether an alias marks a device as a vGPU."""
     return _ALIAS.fullmatch(text or '') is not None
 
 
 def parse_devices(xml: str) -> Devices:
     """The mdevs, PCI functions and vGPUs in the XML of a guest.
 
-    :raises MalformedError: if it does not say which they are.
+    :raises MalformedError: if they cannot be identified.
     """
     if '<hostdev' not in xml and '</domain>' in xml:
-        return Devices()  # as most of them; parsing takes its time
+        return Devices()  # as most of them; parsing is slow
     try:
         # From libvirt, which is trusted; expat bounds expansion.
         root = ElementTree.fromstring(xml)  # noqa: S314
@@ -208,9 +209,9 @@ def _type_name(alias: re.Match[str] | None) -> str | None:
 
 @contextlib.contextmanager
 def _answering() -> Iterator[None]:
-    """As long as libvirt answers.
+    """Turn libvirt's errors into ours.
 
-    :raises HostUnreadable: if it does not.
+    :raises HostUnreadable: if libvirt does not answer.
     """
     try:
         yield
@@ -221,7 +222,7 @@ def _answering() -> Iterator[None]:
 
 
 def _read(domain: Domain) -> values.Guest | None:
-    """The guest; None if it is gone since it was listed."""
+    """The guest; None if it was removed since it was listed."""
     name = domain.name()
     try:
         now, defined = (
@@ -244,12 +245,12 @@ def _read(domain: Domain) -> values.Guest | None:
         raise
     except node_xml.MalformedError as error:
         raise exception.HostUnreadable(
-            f'It cannot be told which devices guest {name} has: {error}'
+            f'The devices of guest {name} cannot be read: {error}'
         ) from error
 
 
 def _describe(domain: Domain) -> list[str]:
-    """All that a guest says; nothing if it is gone since it was listed."""
+    """All XML of a guest; empty if it was removed since it was listed."""
     try:
         return [
             domain.XMLDesc(flags)
@@ -265,4 +266,6 @@ def _parse_uuid(text: str) -> str:
     try:
         return str(uuidlib.UUID(text))
     except ValueError as error:
-        raise node_xml.MalformedError(f'{text[:40]!r} is no UUID') from error
+        raise node_xml.MalformedError(
+            f'{text[:40]!r} is not a UUID'
+        ) from error

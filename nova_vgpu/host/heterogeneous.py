@@ -13,8 +13,8 @@
 
 """vGPUs of different sizes on one GPU: NVIDIA's heterogeneous mode.
 
-The mode can be changed only while the GPU has no vGPU, and is lost with a
-reboot. ::
+The mode can be changed only while the GPU has no vGPU, and is lost when the
+host reboots. ::
 
     nvidia-smi vgpu -shm 1 -i <GPU>
 """
@@ -35,7 +35,7 @@ def set_mixing(
     wanted: bool,
     seconds: float,
 ) -> None:
-    """Let a GPU hold vGPUs of different sizes, or of one.
+    """Allow vGPUs of different sizes on a GPU, or of one size only.
 
     :raises StepFailed: if it cannot be done.
     """
@@ -49,8 +49,8 @@ def set_mixing(
     if finished.code:
         said = ' '.join(finished.output.split())[:_SHOWN] or 'nothing'
         raise exception.StepFailed(
-            f'nvidia-smi ended with exit code {finished.code} and said: '
+            f'nvidia-smi ended with exit code {finished.code} and printed: '
             f'{said}.',
-            'Not every GPU and driver can mix sizes; then its servers must be '
-            'of one size.',
+            'Not every GPU and driver supports mixed sizes; without it, all '
+            'vGPUs of a GPU must have one size.',
         )

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What this machine is called."""
+"""The name of this host."""
 
 import socket
 
@@ -18,8 +18,8 @@ import socket
 def get_node_name() -> str:
     """The name that libvirt gives to this host, and Nova to its provider.
 
-    The host's own name if that is a full one, else what the resolver calls it
-    in full, as libvirt does it (virGetHostname).
+    The host's own name if it is fully qualified, else the one that the
+    resolver gives, as libvirt does it (virGetHostname).
     """
     name = socket.gethostname()
     if '.' in name or name.startswith('localhost'):

@@ -10,31 +10,31 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The host, read again and again from sysfs.
+"""The host, read from sysfs repeatedly and incrementally.
 
-nova-compute looks at its host every minute and with every server. What can
-change by itself is read each time: which functions are on the bus, which vGPUs
-exist, and how many more of the types that are asked for each function takes.
-What it was read with the first time is kept for the rest, as long as it is the
-same device, with the same driver and the same directories of types: the
-kernel numbers them (:meth:`nova_vgpu.host.files.Files.mark`).
+nova-compute reads its host every minute and for every server. What can change
+is read each time: which functions are on the bus, which vGPUs exist, and how
+many more vGPUs of the requested types each function can have. Everything else
+is cached as long as the device, its driver and its directories of types stay
+the same objects: the kernel numbers them
+(:meth:`nova_vgpu.host.files.Files.mark`).
 
 ::
 
-    bus/pci/devices         the same functions?      else everything anew
+    bus/pci/devices         the same functions?      else read everything
     <GPU>/driver, <GPU>/sriov_numvfs, <one function>/mdev_supported_types
-                            the same driver, types?  else this GPU anew
+                            the same driver, types?  else read this GPU
     bus/mdev/devices        the vGPUs                read if they are new
     .../available_instances, nvidia/current_vgpu_type
-                            what functions take      read each time
+                            free capacity            read each time
 
-All functions of a GPU name the same types, or the GPU is read anew until they
-do; from then on one of them is asked for all. A function that shows types, or
-holds a vGPU, is bound to the driver that it was bound to.
+All functions of a GPU name the same types, or the GPU is read again until they
+do; from then on one of them is read for all. A function that shows types, or
+has a vGPU, is still bound to its driver.
 
-What cannot be read this way is left to :mod:`nova_vgpu.host.sysfs`, and so is
-every GPU of which that is not sure. What has not changed is the same object as
-before, so that whoever has decided something by it need not do so again.
+Everything else, and every GPU that is in doubt, is read by
+:mod:`nova_vgpu.host.sysfs`. What has not changed is the same object as before,
+so that decisions on it can be cached.
 """
 
 from collections.abc import Iterable
@@ -55,16 +55,16 @@ Marks = Mapping[str, object]
 
 
 class _Unsure(Exception):
-    """A GPU is not what it was."""
+    """A GPU may have changed; it must be read completely."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Known:
-    """A GPU, and what it takes for it to be the same.
+    """A cached GPU, and what shows that it is still the same.
 
-    ``place`` is where it is on the bus, with its ``mark``, and ``places`` are
-    those of its virtual functions. ``types`` is what its types were read from,
-    ``asked`` the types that its functions are asked about.
+    ``place`` is its directory on the bus, with its ``mark``, and ``places``
+    are those of its virtual functions. ``types`` is where its types were read
+    from, ``asked`` the types whose free capacity is read.
     """
 
     gpu: values.PhysicalGPU
@@ -82,7 +82,7 @@ class _Known:
 class IncrementalReader:
     """Reads one host, from any number of threads.
 
-    :param is_wanted: of which types to ask how many a function would take.
+    :param is_wanted: the types whose free capacity is read.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class IncrementalReader:
         self._reader = pci_functions.FunctionReader(tree, self._faults)
         self._lock = threading.Lock()
         self._on_bus: Marks = {}
-        #: The same, for GPUs that are read anew; only if there are any.
+        #: The same, for GPUs that are read again; only if there are any.
         self._addresses: dict[values.PciAddress, str] = {}
         self._host = values.Host()
         self._known: dict[str, _Known] = {}
@@ -105,16 +105,16 @@ class IncrementalReader:
     def read(self) -> values.Host:
         """The host as it is now; the same object if nothing has changed.
 
-        :raises HostUnreadable: if there is no sysfs at all.
+        :raises HostUnreadable: if sysfs is missing.
         """
         with self._lock:
             again = self._read_again() if self._on_bus else None
             return again or self._read_anew()
 
     def read_gpu(self, name: str) -> values.PhysicalGPU | None:
-        """One GPU as it is now, at no cost for the others.
+        """One GPU as it is now, without reading the others.
 
-        None if only the whole host tells.
+        None if the whole host has to be read.
         """
         with self._lock:
             known = self._known.get(name)
@@ -128,7 +128,7 @@ class IncrementalReader:
                 return None
 
     def list_mdevs(self) -> frozenset[str]:
-        """The UUIDs of all mdevs, also of those that are on no GPU.
+        """The UUIDs of all mdevs, also of those on other devices.
 
         :raises HostUnreadable: if they cannot be listed.
         """
@@ -140,17 +140,17 @@ class IncrementalReader:
             ) from error
 
     def find_parent(self, mdev: str) -> str | None:
-        """The function that an mdev is on; None if it is not there."""
+        """The parent function of an mdev; None if the mdev does not exist."""
         with self._lock:
             try:
                 return self._mdevs.read_one(mdev)[1].function
             except files.Unreadable:
                 return None
 
-    # -- everything anew ----------------------------------------------------
+    # -- everything ---------------------------------------------------------
 
     def _read_anew(self) -> values.Host:
-        # First: what comes in the meantime is then seen as new next time.
+        # First: what appears in the meantime is then seen as new next time.
         try:
             on_bus: Marks = self.tree.list_marked(*pci_functions.PCI)
         except files.Unreadable:
@@ -168,7 +168,7 @@ class IncrementalReader:
     def _learn(
         self, gpu: values.PhysicalGPU, source: pci_functions.Source | None
     ) -> None:
-        """Remember a GPU that can be looked at quickly from now on."""
+        """Cache a GPU that can be read incrementally from now on."""
         place = str(gpu.address)
         if place in self._on_bus and _is_complete(gpu, source):
             self._known[gpu.name] = _Known(
@@ -183,7 +183,7 @@ class IncrementalReader:
     # -- what can have changed ----------------------------------------------
 
     def _read_again(self) -> values.Host | None:
-        """The host, if it is sure that the rest of it is as it was."""
+        """The host, if the rest of it is certainly unchanged."""
         try:
             on_bus = self.tree.list_marked(*pci_functions.PCI)
             if on_bus != self._on_bus or self._host.faults:
@@ -191,7 +191,7 @@ class IncrementalReader:
             if self._list_virtual_parents(on_bus) or any(
                 gpu.address is None for gpu in self._host.gpus
             ):
-                return None  # the kernel's samples; nobody has many of them
+                return None  # the kernel's samples; a host has few of them
             vgpus = self._mdevs.read()
             gpus = [self._look_at(gpu, vgpus) for gpu in self._host.gpus]
         except (files.Unreadable, _Unsure):
@@ -200,7 +200,7 @@ class IncrementalReader:
             return self._host
         vfs = {vf.address for gpu in gpus for vf in gpu.vfs}
         if any(gpu.address in vfs for gpu in gpus):
-            return None  # a VF in the making passed for a GPU of its own
+            return None  # a VF being created was taken for a GPU
         self._host = dataclasses.replace(self._host, gpus=tuple(gpus))
         return self._host
 
@@ -216,8 +216,8 @@ class IncrementalReader:
     def _read_gpu_anew(self, gpu: values.PhysicalGPU) -> values.PhysicalGPU:
         """One GPU with everything about it.
 
-        :raises _Unsure: if something is wrong with it, which the others may
-            have to do with.
+        :raises _Unsure: if it has a fault, which other GPUs may have
+            caused.
         """
         scan = sysfs.Scan(self.tree, self._is_wanted)
         self._known.pop(gpu.name, None)
@@ -238,14 +238,14 @@ class IncrementalReader:
         return found
 
     def _list_virtual_parents(self, on_bus: Marks) -> set[str]:
-        """Parents of mdevs that are no PCI devices."""
+        """Parents of mdevs that are not PCI devices."""
         try:
             return (
                 self.tree.list_marked(*sysfs.MDEV_PARENTS).keys()
                 - on_bus.keys()
             )
         except files.Unreadable as error:
-            if not error.gone:  # a host without mdevs has no such directory
+            if not error.gone:  # missing on a host without mdevs
                 raise
             return set()
 
@@ -275,7 +275,7 @@ class IncrementalReader:
             offers = self._ask(known.place, known.asked, offers)
         vfs = [
             self._refresh_vf(vf, place, known.asked, on_it)
-            # One that holds what it held takes no other, and is as it was.
+            # A VF with the same vGPU as before takes no other: unchanged.
             if not (on_it := vgpus.get(place, ())) or on_it != vf.vgpus
             else vf
             for vf, place in zip(gpu.vfs, known.places, strict=True)
@@ -331,7 +331,7 @@ class IncrementalReader:
         types: tuple[values.VGPUType, ...],
         before: tuple[values.Offer, ...],
     ) -> tuple[values.Offer, ...]:
-        """What a function takes now."""
+        """The free capacity of a function."""
         expected = [offer.available for offer in before]
         answers = [
             self._reader.read_available(place, vgpu_type.id, available)
@@ -350,14 +350,14 @@ def _are_same(now: Iterable[object], before: Iterable[object]) -> bool:
 def _is_complete(
     gpu: values.PhysicalGPU, source: pci_functions.Source | None
 ) -> bool:
-    """Whether every function shows what it ever will.
+    """Whether every function shows all of its types.
 
-    Types come after the functions, and not all at once.
+    Types appear after the functions, and not all at once.
     """
     if gpu.vfs and all(vf.vendor_vfio for vf in gpu.vfs):
         return not gpu.offers
     if gpu.vfs and gpu.offers:
-        return False  # types on both are neither way of sharing a GPU
+        return False  # types on both match neither framework
     if source is None or source[1].keys() != {t.id for t in gpu.types}:
         return False
     asked = [[offer.type.id for offer in vf.offers] for vf in gpu.vfs]

@@ -12,10 +12,10 @@
 
 """The host, read from libvirt's node devices.
 
-libvirt tells PCI functions, their SR-IOV relations, mdev types and mdevs. It
-does not tell a type's description, a board's subsystem or anything about the
-vendor-specific VFIO framework; where the host's sysfs is at hand too, those
-gaps are filled from there, and the result equals that of the sysfs reader.
+libvirt shows PCI functions, their SR-IOV relations, mdev types and mdevs. It
+does not show a type's description, a board's subsystem or the vendor-specific
+VFIO framework. If the host's sysfs is available, those are read from there,
+and the result equals that of the sysfs reader.
 """
 
 from collections.abc import Container
@@ -50,7 +50,7 @@ class Connection(typing.Protocol):
 
 
 def is_local(uri: str) -> bool:
-    """Whether the URI leads to this very machine, so that its /sys fits."""
+    """Whether the URI leads to this machine, so that its /sys can be used."""
     return uri.partition(':')[2].startswith('///') and not uri.startswith(
         'test'
     )
@@ -60,9 +60,9 @@ def is_local(uri: str) -> bool:
 def connect(
     uri: str, may_change: bool = False
 ) -> typing.Iterator[libvirt.virConnect]:
-    """A connection, read-only unless said otherwise, closed in the end.
+    """A connection, read-only by default, closed at the end.
 
-    :raises HostUnreadable: if there is none to be had.
+    :raises HostUnreadable: if libvirt cannot be reached.
     """
     # libvirt prints its errors to stderr besides raising them.
     libvirt.registerErrorHandler(lambda _context, _error: None, None)
@@ -83,7 +83,7 @@ def connect(
 
 
 def get_host_name(connection: libvirt.virConnect) -> str:
-    """What libvirt calls the host, and Nova its provider.
+    """The host name of libvirt, which Nova uses for its provider.
 
     :raises HostUnreadable: if libvirt stops answering.
     """
@@ -91,16 +91,16 @@ def get_host_name(connection: libvirt.virConnect) -> str:
         return str(connection.getHostname())
     except libvirt.libvirtError as error:
         raise exception.HostUnreadable(
-            f'libvirt does not tell the name of its host: {error}'
+            f'libvirt failed to return the host name: {error}'
         ) from error
 
 
 def read_host(
     connection: Connection, tree: files.Files | None = None
 ) -> values.Host:
-    """Look at every node device once.
+    """Read every node device once.
 
-    :param tree: sysfs of the same host, for what libvirt does not tell.
+    :param tree: sysfs of the same host, for what libvirt does not show.
     :raises HostUnreadable: if libvirt stops answering.
     """
     try:
@@ -134,7 +134,7 @@ class _Scan:
             for address, function in by_address.items()
             if _is_gpu(function)
         }
-        # A VF in the making may not say so yet; its GPU does.
+        # A VF being created may not show it yet; its GPU does.
         vfs = {vf for function in of_gpus.values() for vf in function.vfs}
         gpus = [
             self._gpu(address, of_gpus[address], by_address)
@@ -160,10 +160,10 @@ class _Scan:
         return values.Host(tuple(gpus), others, tuple(self._faults))
 
     def _list_devices(self) -> Iterable[NodeDevice]:
-        """All that may matter and is active.
+        """All relevant active devices.
 
-        An mdev that is only defined is no vGPU yet. Before libvirt 7.3, and in
-        its test driver, there is nothing inactive and no flag to say so.
+        An mdev that is only defined is not a vGPU yet. Before libvirt 7.3, and
+        in its test driver, nothing is inactive and the flag does not exist.
         """
         flags = (
             libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_PCI_DEV
@@ -199,7 +199,7 @@ class _Scan:
         return found
 
     def _add_lost_vgpus(self, parents: Container[str]) -> None:
-        """Faults for mdevs whose parent is not there, or cannot be read."""
+        """Faults for mdevs whose parent is missing, or cannot be read."""
         for parent, on_it in self._vgpus.items():
             if parent not in parents:
                 for name in on_it:
@@ -268,7 +268,7 @@ class _Scan:
         where: pci_functions.Path,
         memory: pci_functions.TypeCache,
     ) -> tuple[values.Offer, ...]:
-        """The offers in order, each type with what the driver says of it."""
+        """The offers in order, each type with the driver's description."""
         completed = []
         for offer in sorted(function.offers, key=lambda offer: offer.type.id):
             vgpu_type = memory.get(offer.type.id)
@@ -295,7 +295,7 @@ class _Scan:
         return dataclasses.replace(vgpu_type, facts=facts)
 
     def _driver(self, device: str, where: pci_functions.Path) -> str | None:
-        """libvirt's test driver drops the driver's name; sysfs has it."""
+        """libvirt's test driver omits the driver's name; sysfs has it."""
         if self._sysfs is None:
             return None
         try:

@@ -10,25 +10,27 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
-"""The locks that keep the processes of one host out of each other's way.
+"""Locks between the processes of one host.
 
 ``apply``
-    One command that changes the host at a time. It is in the state directory,
-    and the vendor's programs that a command runs hold it too: if the command
-    is killed, the next one waits for what it left running.
+    One command at a time changes the host. It is in the state directory, and
+    the vendor's programs that a command runs inherit it: if the command is
+    killed, the next one waits until they end.
 
 ``nova-vgpu-creation``
-    vGPUs are made and taken back one at a time, by nova-compute and by the
-    commands alike.
+    vGPUs are created and removed one at a time, by nova-compute and by the
+    commands.
 
 ``nova-vgpu-claims``
-    A server holds it with others while it has chosen a vGPU that no guest
-    shows yet; who takes vGPUs away holds it alone.
+    nova-compute holds it shared while a server has a pending allocation, a
+    vGPU that no guest shows yet; commands that remove vGPUs hold it
+    exclusively.
 
-The latter two are where nova-compute has its locks. Whoever may make files
-there may open them, whoever made them: commands run as root, nova-compute does
-not.
+The last two are in nova-compute's lock directory. Every user who may create
+files there may open them: commands run as root, nova-compute does not.
+
+Not fasteners: its reader/writer lock is an fcntl lock of the whole process,
+which other threads share and child programs do not inherit; these use flock.
 """
 
 from collections.abc import Callable
@@ -49,7 +51,7 @@ CLAIMS = 'nova-vgpu-claims'
 
 _APPLY = 'lock'
 _POLL = 0.02
-#: The kernel keeps 15 characters of the name of a program.
+#: The kernel stores 15 characters of the name of a program.
 _COMPUTE = ('nova-compute', 'nova-vgpu-compu')
 
 Lock = Callable[[int, int], None]
@@ -61,20 +63,23 @@ def hold_apply(
 ) -> Iterator[int]:
     """Be the only command that changes the host.
 
-    :param waiting: is told once for whom this waits.
-    :returns: the descriptor, for programs that are to hold the lock too.
-    :raises BusyError: if another one does not end.
+    :param waiting: is called once with a message if this has to wait.
+    :returns: the descriptor, for programs that inherit the lock.
+    :raises BusyError: if the lock is not free in time.
     """
     path = os.path.join(directory, _APPLY)
     _make(directory)
     with _open(path) as descriptor:
         if not _try(fcntl.flock, descriptor, fcntl.LOCK_EX):
             holder = os.pread(descriptor, 32, 0).decode('ascii', 'replace')
-            number = holder.strip() or 'of unknown number'
-            waiting(f'waiting for process {number}, which is at work')
+            number = holder.strip() or 'with an unknown id'
+            waiting(
+                f'waiting for process {number}, which is changing this host'
+            )
             _wait(fcntl.flock, descriptor, fcntl.LOCK_EX, path, seconds)
         os.ftruncate(descriptor, 0)
-        # For who waits. The lock holds without it, on a full disk too.
+        # For processes that wait. The lock works without it: the disk may be
+        # full.
         with contextlib.suppress(OSError):
             os.pwrite(descriptor, f'{os.getpid()}\n'.encode(), 0)
         yield descriptor
@@ -82,11 +87,11 @@ def hold_apply(
 
 @contextlib.contextmanager
 def hold_creation(directory: str, seconds: float) -> Iterator[None]:
-    """Be the only one who makes vGPUs and takes them back.
+    """Be the only process that creates and removes vGPUs.
 
-    :raises BusyError: if another one does not end.
+    :raises BusyError: if the lock is not free in time.
     """
-    # As oslo.concurrency does it in nova-compute: a lock of the process.
+    # An fcntl lock, as oslo.concurrency takes it in nova-compute.
     path = os.path.join(directory, CREATION)
     with _open(path) as descriptor:
         _wait(fcntl.lockf, descriptor, fcntl.LOCK_EX, path, seconds)
@@ -97,9 +102,9 @@ def hold_creation(directory: str, seconds: float) -> Iterator[None]:
 def hold_claims(
     directory: str, seconds: float, exclusive: bool
 ) -> Iterator[None]:
-    """Keep vGPUs from being taken away, or take them away.
+    """Prevent the removal of vGPUs, or be the only process to remove them.
 
-    :raises BusyError: if others do not end.
+    :raises BusyError: if the lock is not free in time.
     """
     path = os.path.join(directory, CLAIMS)
     with _open(path) as descriptor:
@@ -109,11 +114,11 @@ def hold_claims(
 
 
 def ensure_directory(directory: str) -> None:
-    """Make the directory of nova-compute's locks, as Nova itself would.
+    """Create the directory of nova-compute's locks, as Nova itself would.
 
-    Only for nova-compute: it has to belong to its user.
+    Only for nova-compute: the directory must belong to its user.
 
-    :raises StateUnusable: if it cannot be made.
+    :raises StateUnusable: if it cannot be created.
     """
     _make(
         directory,
@@ -127,7 +132,8 @@ def _make(directory: str, cure: str | None = None) -> None:
         os.makedirs(directory, mode=0o755, exist_ok=True)
     except OSError as error:
         raise exception.StateUnusable(
-            f'{directory} cannot be made: {(error.strerror or "").lower()}. '
+            f'{directory} cannot be created: '
+            f'{(error.strerror or "").lower()}. '
             f'{cure or state.find_cure(directory, error)}'
         ) from error
 
@@ -135,12 +141,12 @@ def _make(directory: str, cure: str | None = None) -> None:
 def list_unshared(
     proc: files.Files, path: str | None, own: str
 ) -> tuple[int, ...]:
-    """The processes of nova-compute that have their locks elsewhere.
+    """The processes of nova-compute that use another lock directory.
 
-    One in a container has a directory of its own, unless it is mounted there.
+    One in a container has its own directory, unless ours is mounted there.
 
-    :param path: where nova-compute has its locks, in its own eyes.
-    :param own: where locks are taken here.
+    :param path: nova-compute's lock directory, as its process sees it.
+    :param own: our lock directory.
     """
     found = []
     try:
@@ -153,17 +159,16 @@ def list_unshared(
                 proc.read(name, 'comm') in _COMPUTE
             )
         except files.Unreadable:
-            continue  # it ended meanwhile, or is hidden from this user
+            continue  # it has ended, or is hidden from this user
         if is_compute and not _is_same(proc.path(name, 'root'), path, own):
             found.append(int(name))
     return tuple(found)
 
 
 def _is_same(root: str, path: str | None, own: str) -> bool:
-    """Whether a directory below another root is ours, as far as one can see.
+    """Whether a directory below another root is ours, if that can be read.
 
-    A file system shows the same directory with the same number, wherever it is
-    mounted.
+    A file system shows a directory with the same inode wherever it is mounted.
     """
     try:
         here = os.stat(own)
@@ -182,8 +187,8 @@ def _wait(
     while not _try(lock, descriptor, how):
         if time.monotonic() > deadline:
             raise exception.BusyError(
-                f'{path} is held by another process for more than '
-                f'{seconds:g} seconds. Is it hung? See "fuser {path}".'
+                f'Timed out after {seconds:g} s: {path} is held by another '
+                f'process. See which one: fuser {path}'
             )
         time.sleep(_POLL)
 
@@ -217,12 +222,12 @@ def _open(path: str) -> Iterator[int]:
 def _find_cure(path: str, error: OSError) -> str:
     if isinstance(error, PermissionError):
         return (
-            'If nova-compute says so, let the file belong to its user '
-            '(chown); run commands as root.'
+            'If nova-compute reports this, change the owner of the file to '
+            'its user (chown); run commands as root.'
         )
     if isinstance(error, FileNotFoundError):
         return (
-            'Is [oslo_concurrency]lock_path right? nova-compute makes the '
+            'Is [oslo_concurrency]lock_path right? nova-compute creates the '
             'directory when it starts.'
         )
     return state.find_cure(os.path.dirname(path), error)
@@ -242,9 +247,9 @@ def _open_or_create(path: str) -> int:
 
 
 def _create(path: str) -> None:
-    """Make the file as its directory's owner would, all at once.
+    """Create the file atomically, with the owner of its directory.
 
-    Under a name of its own first: others may do the same at this moment.
+    Under a unique name first: another process may create it now, too.
     """
     new = f'{path}.{uuid.uuid4().hex}'
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -258,7 +263,7 @@ def _create(path: str) -> None:
 
 
 def _share(path: str, descriptor: int) -> None:
-    """Let everybody open a file who may make one in its directory."""
+    """Let every user open a file who may create files in its directory."""
     directory = os.stat(os.path.dirname(path))
     os.fchmod(descriptor, 0o644 | stat.S_IMODE(directory.st_mode) & 0o022)
     if os.geteuid() == 0:
@@ -266,10 +271,10 @@ def _share(path: str, descriptor: int) -> None:
 
 
 def _repair(path: str, descriptor: int) -> None:
-    """Share a file that root left to itself, as older releases did.
+    """Share a file that an older release created for root only.
 
-    Nothing but an empty file of root's that has no other name: whoever owns
-    the directory could have put a link to another file there.
+    Only an empty file of root with a single name: the directory's owner could
+    have put a link to another file there.
     """
     found = os.fstat(descriptor)
     if (

@@ -10,14 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which mdevs there are, from their bus.
+"""The mdevs that exist, from their bus.
 
 ::
 
     bus/mdev/devices/<uuid> -> ../../../devices/.../<parent>/<uuid>
 
-One list tells which are new; these are read, and so is one that took the place
-of another: it has another mark (:meth:`nova_vgpu.host.files.Files.mark`).
+New mdevs are read, and so is one that replaced another of the same name: it
+has another mark (:meth:`nova_vgpu.host.files.Files.mark`).
 """
 
 from collections.abc import Mapping
@@ -40,13 +40,13 @@ class MdevBus:
     ) -> None:
         self._tree = tree
         self._reader = reader
-        #: The mdevs with the places that they are in, and all of their marks.
+        #: The mdevs with their places, and all of their marks.
         self._mdevs: dict[str, tuple[str, values.VGPU]] = {}
         self._marks: Mapping[str, object] = {}
         self._by_place: VGPUs = {}
 
     def list_marked(self) -> Mapping[str, object]:
-        """The names of all mdevs; a host that has none has no such bus.
+        """The names of all mdevs; a host without mdevs has no such bus.
 
         :raises Unreadable: if they cannot be listed.
         """
@@ -58,9 +58,10 @@ class MdevBus:
             return {}
 
     def read(self) -> VGPUs:
-        """Every mdev; what is new, or took another's place, is read.
+        """Every mdev; new ones and replacements are read.
 
-        :raises Unreadable: if one cannot be read, or is on no PCI function.
+        :raises Unreadable: if one cannot be read, or its parent is not a PCI
+        function.
         """
         marks = self.list_marked()
         if marks == self._marks:
@@ -84,11 +85,12 @@ class MdevBus:
     def read_one(self, name: str) -> tuple[str, values.VGPU]:
         """The directory of an mdev's parent, and the mdev.
 
-        :raises Unreadable: if it cannot be read, or is on no PCI function.
+        :raises Unreadable: if it cannot be read, or its parent is not a PCI
+        function.
         """
         path = self._tree.path(*_MDEVS, name)
         if not pci_functions.is_uuid(name):
-            raise files.Unreadable(path, 'is no mdev')
+            raise files.Unreadable(path, 'is not an mdev')
         *_, parent, _ = self._tree.link(*_MDEVS, name).split('/')
         try:
             device = values.PciAddress.parse(parent).node_device_name

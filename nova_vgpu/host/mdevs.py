@@ -11,11 +11,11 @@
 #    under the License.
 
 
-"""Mediated devices, by libvirt.
+"""Create and remove mediated devices with libvirt.
 
-libvirt defines them, so that they come back after a reboot, and refuses to
-destroy one that a guest has: the kernel's own way would wait for the guest to
-end, for ever if need be.
+libvirt defines them, so that they exist again after a reboot, and refuses to
+destroy one that a guest uses: a write to sysfs would block until the guest
+ends.
 """
 
 from collections.abc import Iterable
@@ -64,7 +64,7 @@ class Connection(typing.Protocol):
 def list_mdevs(connection: Connection) -> tuple[values.Mdev, ...]:
     """Every mdev, started or only defined.
 
-    :raises HostUnreadable: if libvirt does not answer, or is not clear.
+    :raises HostUnreadable: if libvirt does not answer, or its XML is invalid.
     """
     try:
         return tuple(mdev for _, mdev in _list(connection))
@@ -75,11 +75,11 @@ def list_mdevs(connection: Connection) -> tuple[values.Mdev, ...]:
 
 
 def set_state(connection: Connection, wanted: values.Mdev) -> None:
-    """Bring an mdev to its state; what is so already stays as it is.
+    """Bring an mdev to its state; nothing changes if it already has it.
 
-    :raises StepFailed: if libvirt refuses, as for one that is in use.
-    :raises PlanOutdated: if it is there already, but as something else.
-    :raises HostUnreadable: if libvirt is not clear.
+    :raises StepFailed: if libvirt refuses, for example because it is in use.
+    :raises PlanOutdated: if it exists with another parent or type.
+    :raises HostUnreadable: if libvirt's XML is invalid.
     """
     try:
         if wanted.state is values.MdevState.ABSENT:
@@ -100,7 +100,7 @@ def set_state(connection: Connection, wanted: values.Mdev) -> None:
 
 
 def _define(connection: Connection, wanted: values.Mdev) -> NodeDevice:
-    """The mdev, defined as it is to be; it may be started or not."""
+    """The mdev with its definition; it may be started or not."""
     for device, mdev in _list(connection):
         if mdev.uuid != wanted.uuid:
             continue
@@ -115,14 +115,14 @@ def _define(connection: Connection, wanted: values.Mdev) -> NodeDevice:
                 device.setAutostart(1)
             return device
         if mdev.state is values.MdevState.DEFINED:
-            device.undefine()  # by the id that its type had once
+            device.undefine()  # by an earlier id of its type
     device = connection.nodeDeviceDefineXML(_xml(wanted), 0)
     device.setAutostart(1)
     return device
 
 
 def _create(connection: Connection, wanted: values.Mdev) -> None:
-    """Start one without defining it, unless it is there."""
+    """Start one without a definition, unless it exists."""
     if not any(
         mdev.uuid == wanted.uuid and mdev.state.is_started
         for _, mdev in _list(connection)
@@ -131,7 +131,7 @@ def _create(connection: Connection, wanted: values.Mdev) -> None:
 
 
 def _define_and_start(connection: Connection, wanted: values.Mdev) -> None:
-    """One that does not start is not left behind as a definition."""
+    """If it does not start, its definition is removed again."""
     known = {mdev.uuid for _, mdev in _list(connection)}
     device = _define(connection, wanted)
     if device.isActive():
@@ -171,7 +171,7 @@ def _list(
 
 
 def _list_devices(connection: Connection) -> Iterable[NodeDevice]:
-    """Also those that are only defined, where there are such."""
+    """Also those that are only defined, if libvirt supports that."""
     flags = libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV
     every = (
         libvirt.VIR_CONNECT_LIST_NODE_DEVICES_ACTIVE
@@ -180,18 +180,18 @@ def _list_devices(connection: Connection) -> Iterable[NodeDevice]:
     try:
         return connection.listAllDevices(flags | every)
     except libvirt.libvirtError as error:
-        # libvirt's test driver knows neither.
+        # libvirt's test driver supports neither.
         if error.get_error_code() != libvirt.VIR_ERR_INVALID_ARG:
             raise
     return connection.listAllDevices(flags)
 
 
 def _parse(device: NodeDevice) -> values.Mdev | None:
-    """The mdev; None if libvirt does not make clear what it is."""
+    """The mdev; None if its XML is invalid."""
     try:
         vgpu = node_xml.parse_device(device.name(), device.XMLDesc(0))
     except node_xml.MalformedError:
-        return None  # and nothing is done to it
+        return None  # and it is not changed
     if not isinstance(vgpu, values.VGPU) or vgpu.uuid is None:
         return None
     return values.Mdev(

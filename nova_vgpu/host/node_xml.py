@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the XML of one node device says.
+"""Parse the XML of one node device.
 
-libvirt describes a PCI function with what it is, its virtual functions and
-its mdev types, and an mdev with its parent. Only what matters here is read.
+libvirt describes a PCI function with its ids, its virtual functions and its
+mdev types, and an mdev with its parent. Only what is needed is read.
 """
 
 from collections.abc import Iterable
@@ -38,7 +38,7 @@ _VENDOR = re.compile(r"""<vendor id=['"]0x([0-9a-f]{4})['"]""", re.IGNORECASE)
 
 
 class MalformedError(Exception):
-    """XML that does not say what it must."""
+    """The XML lacks something that is required."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class Function:
 
 
 def parse_device(name: str, xml: str) -> Function | values.VGPU:
-    """A function that may hold vGPUs, or an mdev.
+    """A function that may have vGPUs, or an mdev.
 
-    :raises MalformedError: if it is neither, or cannot be told.
+    :raises MalformedError: if it is neither, or incomplete.
     """
     try:
         root = _parse_xml(xml)
@@ -78,9 +78,9 @@ def parse_device(name: str, xml: str) -> Function | values.VGPU:
 
 
 def _parse_xml(xml: str) -> ElementTree.Element:
-    """The XML, if need be without what libvirt may have put into it unescaped.
+    """The parsed XML, if necessary without parts that libvirt did not escape.
 
-    Up to libvirt 9.0 that is a device's VPD, which holds any characters.
+    Up to libvirt 9.0 that is a device's VPD, which can contain any character.
     """
     try:
         # From libvirt, which is trusted; expat bounds expansion.
@@ -108,7 +108,7 @@ def _parse_other_function(name: str, xml: str) -> Function | None:
 def parse_address(element: ElementTree.Element) -> values.PciAddress:
     """The address in the attributes of an element.
 
-    :raises MalformedError: if it is none.
+    :raises MalformedError: if it is invalid.
     """
     return _parse_address(element.get(part) for part in _ADDRESS_PARTS)
 

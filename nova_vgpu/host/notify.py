@@ -14,8 +14,11 @@
 
 systemd names the socket in ``NOTIFY_SOCKET``, and in ``WATCHDOG_USEC`` how
 often it wants to hear that the service is alive. A name that begins with ``@``
-is one in the abstract namespace. Without a name nothing is sent: the program
-was not started by systemd.
+is one in the abstract namespace. Without a name nothing is sent: systemd did
+not start the program.
+
+Not oslo.service, which sends READY=1 only, and not sdnotify, which would save
+ten lines: it lacks the watchdog's interval and reads os.environ itself.
 """
 
 from collections.abc import Mapping
@@ -25,7 +28,7 @@ import socket
 
 
 class Notifier:
-    """Tells systemd how the service is."""
+    """Tells systemd the state of the service."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         name = environment.get('NOTIFY_SOCKET', '')
@@ -43,7 +46,7 @@ class Notifier:
         self._send(f'STATUS={_one_line(status)}')
 
     def stopping(self) -> None:
-        """The service was told to stop, and does."""
+        """The service is stopping."""
         self._send('STOPPING=1', 'STATUS=stopping')
 
     def beat(self) -> None:
@@ -55,8 +58,8 @@ class Notifier:
         if not self._address:
             return
         family, kind = socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC
-        # The service goes on if systemd does not listen: it is systemd that
-        # acts on silence.
+        # The service continues if systemd does not listen: systemd acts on
+        # missing messages.
         with (
             contextlib.suppress(OSError),
             socket.socket(family, kind) as sender,
@@ -66,7 +69,7 @@ class Notifier:
 
 
 def _read_watchdog(environment: Mapping[str, str]) -> float | None:
-    """How long systemd waits for a sign of life; None if it does not."""
+    """The interval of systemd's watchdog; None if there is no watchdog."""
     owner = environment.get('WATCHDOG_PID', str(os.getpid()))
     text = environment.get('WATCHDOG_USEC', '')
     if owner != str(os.getpid()) or not text.isascii() or not text.isdigit():

@@ -10,12 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What only NVIDIA's driver knows of its GPUs, asked through NVML.
+"""Modes of NVIDIA's GPUs, read through NVML.
 
 The library comes with the driver, its binding with the package nvidia-ml-py;
-a host may lack either. What is not told is None: a GPU that has no ECC, a
-driver that is too old for a question and a host without NVML look alike, and
-nothing is guessed.
+a host may lack either. An unknown value is None: a GPU without ECC, a driver
+that is too old and a host without NVML look alike, and nothing is guessed.
 """
 
 from collections.abc import Callable
@@ -36,7 +35,7 @@ _POLICIES = {
 
 
 def read_modes(addresses: Iterable[values.PciAddress]) -> values.ModesRead:
-    """Ask about the GPUs at these addresses."""
+    """Read the modes of the GPUs at these addresses."""
     try:
         import pynvml
     except ImportError:
@@ -46,7 +45,7 @@ def read_modes(addresses: Iterable[values.PciAddress]) -> values.ModesRead:
     try:
         pynvml.nvmlInit()
     except pynvml.NVMLError as error:
-        return values.ModesRead(unknown_because=f'NVML says: {error}')
+        return values.ModesRead(unknown_because=f'NVML failed: {error}')
     library = _Library(pynvml)
     try:
         return values.ModesRead(
@@ -58,7 +57,7 @@ def read_modes(addresses: Iterable[values.PciAddress]) -> values.ModesRead:
 
 
 class _Library:
-    """NVML, whose every answer may be an error."""
+    """NVML, where every call may fail."""
 
     def __init__(self, pynvml: types.ModuleType) -> None:
         self._pynvml = pynvml
@@ -69,7 +68,7 @@ class _Library:
         read: Callable[[typing.Any], _Answer],
         *arguments: typing.Any,
     ) -> _Answer | None:
-        """What a function answers; None if it fails or is not there."""
+        """The result of a function; None if it fails or does not exist."""
         asked = getattr(self._pynvml, function, None)
         if asked is None:
             return None  # an older binding
@@ -108,7 +107,7 @@ def _mode(answer: tuple[int, int]) -> values.Mode:
 
 
 def _text(answer: str | bytes) -> str:
-    # Older bindings give bytes.
+    # Older bindings return bytes.
     if isinstance(answer, bytes):
         return answer.decode('utf-8', 'replace')
     return answer

@@ -10,14 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the directory of one device in sysfs says.
+"""The directory of one device in sysfs.
 
 ::
 
     <device>/                           vendor, device, class, driver ->
-        sriov_totalvfs, sriov_offset    the virtual functions it could have
+        sriov_totalvfs, sriov_offset    the virtual functions it can have
         mdev_supported_types/<id>/      name, description, available_instances
-        <uuid>/mdev_type ->             an mdev, right below its parent
+        <uuid>/mdev_type ->             an mdev, directly below its parent
         nvidia/                         vendor-specific VFIO, on a VF
             creatable_vgpu_types, current_vgpu_type
 """
@@ -54,15 +54,15 @@ _UUID_LENGTH = 36
 class TypeCache:
     """The types of one GPU, so that each is read from one function only.
 
-    All functions of a GPU describe a type alike; what differs is how many of
-    it they would take. How many of a type that nobody wants need not be asked.
+    All functions of a GPU describe a type alike; only their free capacity
+    differs. The free capacity of a type that is not declared is not read.
     """
 
     def __init__(self, is_wanted: IsWanted | None = None) -> None:
         self._is_wanted = is_wanted
         self._types: dict[str, values.VGPUType] = {}
         self._unwanted: set[str] = set()
-        #: The directory that types were first read from, and what was in it.
+        #: The directory that types were first read from, and its content.
         self.source: Source | None = None
 
     def get(self, type_id: str) -> values.VGPUType | None:
@@ -86,8 +86,8 @@ class TypeCache:
 class FunctionReader:
     """Reads devices one by one, for one reading of a host.
 
-    What cannot be read, and could be done without, is added to ``faults``;
-    what cannot be done without raises :class:`files.Unreadable`.
+    Something optional that cannot be read is added to ``faults``; something
+    required raises :class:`files.Unreadable`.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class FunctionReader:
         return self._files.list(*where)
 
     def link_name(self, *path: str) -> str:
-        """The last part of what a symbolic link leads to."""
+        """The last part of the target of a symbolic link."""
         name = self._files.link(*path).rstrip('/').split('/')[-1]
         # Hundreds of functions have the same driver, or type.
         return sys.intern(name)
@@ -126,7 +126,7 @@ class FunctionReader:
     def read_subsystem(
         self, device: str, where: Path
     ) -> tuple[int | None, int | None]:
-        """Subsystem vendor and device: they tell boards of a chip apart."""
+        """Subsystem vendor and device, which identify the board of a chip."""
         try:
             return (
                 self.read_hex(*where, 'subsystem_vendor'),
@@ -138,7 +138,7 @@ class FunctionReader:
             return None, None
 
     def read_sriov(self, device: str, where: Path) -> values.Sriov | None:
-        """How many VFs a GPU could have, and where they would be."""
+        """How many VFs a GPU can have, and their addresses."""
         try:
             total = self._read_register(*where, 'sriov_totalvfs')
         except files.Unreadable as error:
@@ -162,7 +162,7 @@ class FunctionReader:
     def count_vfs(self, where: Path) -> int:
         """How many VFs of a GPU are enabled.
 
-        :raises Unreadable: if it is no GPU that has some.
+        :raises Unreadable: if it is not a GPU with VFs.
         """
         return self._read_register(*where, 'sriov_numvfs')
 
@@ -180,32 +180,32 @@ class FunctionReader:
         return offers, self._read_created(device, where, entries)
 
     def read_facts(self, where: Path, type_id: str) -> values.TypeFacts:
-        """What the driver says about an mdev type of a device."""
+        """The driver's description of an mdev type of a device."""
         text = self._read_optional(
             *where, 'mdev_supported_types', type_id, 'description'
         )
         return description.parse_description(text or '')
 
     def read_available(self, function: str, type_id: str, before: int) -> int:
-        """How many more mdevs of a type a PCI function takes.
+        """How many more mdevs of a type can be created on a PCI function.
 
-        :param before: what it was before, which is quickly told.
-        :raises Unreadable: also if it does not know the type.
+        :param before: the number read before, which is quick to compare.
+        :raises Unreadable: also if it does not offer the type.
         """
         path = (*PCI, function, *_available(type_id))
         text = self._files.read(*path)
         return before if text == str(before) else self._to_number(text, path)
 
     def read_vendor_vfio(self, device: str, where: Path) -> Found:
-        """The types that a VF could be set to, and the one it is set to."""
+        """The types that a VF can be set to, and the one it is set to."""
         try:
             current = self._read_number(*where, 'nvidia', 'current_vgpu_type')
         except files.Unreadable as error:
-            # Whether the VF is free is not known, so it is not on offer.
+            # Whether the VF is free is unknown, so it offers nothing.
             self.add_fault(device, error)
             return (), ()
         if current:
-            # It holds one vGPU and takes no other, whatever else it lists.
+            # It has one vGPU and takes no other, whatever else it lists.
             return (), (values.VGPU(device, f'nvidia-{current}'),)
         try:
             return self._read_creatable(where), ()
@@ -236,7 +236,7 @@ class FunctionReader:
             if not memory.is_wanted(type_id):
                 continue
             try:
-                # First, so that a type on its way out is not remembered.
+                # First, so that a type that is being removed is not cached.
                 available = self._read_number(*where, *_available(type_id))
                 vgpu_type = memory.get(type_id) or memory.add(
                     values.VGPUType(
@@ -313,7 +313,7 @@ class FunctionReader:
 
 
 def _available(type_id: str) -> Path:
-    """Where a device says how many more mdevs of a type it would take."""
+    """The file with the number of further mdevs of a type."""
     return ('mdev_supported_types', type_id, 'available_instances')
 
 
@@ -322,7 +322,7 @@ def _available(type_id: str) -> Path:
 def _parse_creatable(text: str) -> tuple[values.Offer, ...]:
     """The types in a list of them.
 
-    :raises ValueError: the line that is none.
+    :raises ValueError: with the line that is invalid.
     """
     offers = []
     for line in map(str.strip, text.splitlines()):

@@ -11,16 +11,16 @@
 #    under the License.
 
 
-"""Virtual functions: enabled, disabled, and the wreck of an attempt cleared.
+"""Enable and disable virtual functions, and repair an interrupted attempt.
 
-NVIDIA's own program goes first, where it is installed::
+NVIDIA's program is tried first, if it is installed::
 
     /usr/lib/nvidia/sriov-manage -e|-d <GPU>
 
-Meanwhile it binds the GPU to ``pci-pf-stub``; cut off in the middle, it leaves
-it there. It fails with "Cannot obtain unbindLock" while something has the GPU
-open, which passes. Other drivers, and some releases of NVIDIA's, take the
-kernel's own way, a number in ``sriov_numvfs``.
+While it runs it binds the GPU to ``pci-pf-stub``; if it is killed, the GPU
+stays bound to that. It fails with "Cannot obtain unbindLock" while a process
+has the GPU open, which is temporary. Other drivers, and some releases of
+NVIDIA's, use the kernel's file ``sriov_numvfs``.
 """
 
 from collections.abc import Sequence
@@ -41,7 +41,7 @@ _SHOWN = 400
 
 
 class NotYet(Exception):
-    """What was tried cannot be done at the moment; it can be tried again."""
+    """A temporary failure; try again."""
 
 
 def set_vfs(
@@ -52,12 +52,12 @@ def set_vfs(
     seconds: float,
     keep: Sequence[int] = (),
 ) -> None:
-    """Enable that many virtual functions, which is all of them, or none.
+    """Enable that many virtual functions: all of them, or 0.
 
-    :param tool: the vendor's program, and what runs it; None if there is none
-        for this GPU.
-    :raises NotYet: if something holds the GPU for the moment.
-    :raises StepFailed: if it cannot be done.
+    :param tool: the vendor's program, and what runs it; None if the vendor has
+        none for this GPU.
+    :raises NotYet: if the GPU is busy at the moment.
+    :raises StepFailed: if it failed.
     """
     if tool is not None:
         run, path = tool
@@ -68,7 +68,7 @@ def set_vfs(
             raise exception.StepFailed(
                 f'{error} and was killed.',
                 'Is the driver hung (see the kernel log)? What it left behind '
-                'is repaired when this is run again.',
+                'is repaired by the next run.',
             ) from error
         except tools.MissingError as error:
             _write_number(tree, gpu, number, f' ({error})')
@@ -79,16 +79,16 @@ def set_vfs(
 
 
 def repair_driver(tree: files.Files, gpu: values.PciAddress) -> None:
-    """Bind a GPU to its own driver, if it is on the stub or on none.
+    """Bind a GPU to its own driver, if it is bound to the stub or unbound.
 
-    :raises StepFailed: if no driver takes it.
+    :raises StepFailed: if no driver binds to it.
     """
     where = (*pci_functions.PCI, str(gpu))
     reader = pci_functions.FunctionReader(tree, [])
     try:
         driver = reader.read_driver(where)
         if driver in (None, STUB_DRIVER):
-            # First, or the stub would take it again.
+            # First, or the stub would bind to it again.
             _clear_override(tree, where)
         if driver == STUB_DRIVER:
             tree.write(
@@ -104,26 +104,26 @@ def repair_driver(tree: files.Files, gpu: values.PciAddress) -> None:
         raise exception.StepFailed(f'{error}.', 'Is the GPU gone?') from error
     if driver is None:
         raise exception.StepFailed(
-            'No driver takes it.',
+            'No driver binds to it.',
             "Install and load the vendor's vGPU host driver.",
         )
 
 
 def _clear_override(tree: files.Files, where: pci_functions.Path) -> None:
-    """Let the GPU's own driver have it again, if only the stub might."""
+    """Allow the GPU's own driver again, if only the stub is allowed."""
     override = tree.read(*where, 'driver_override')
     if override in _NO_OVERRIDE:
         return
     if override != STUB_DRIVER:
         raise exception.StepFailed(
-            f'Its driver_override is {override}: it is set aside for that.',
-            'Take it out of the configuration, or clear the override.',
+            f'Its driver_override is {override}: only that driver may use it.',
+            'Remove it from the configuration, or clear the override.',
         )
     tree.write('\n', *where, 'driver_override')
 
 
 def failed_write(error: OSError) -> exception.StepFailed:
-    """What to tell of a write to sysfs that was refused."""
+    """The error for a write to sysfs that was refused."""
     reason = (error.strerror or str(error)).lower()
     cure = 'The kernel log may say more (journalctl -k).'
     if error.errno == errno.EROFS:
@@ -139,11 +139,11 @@ def _require_success(path: str, finished: tools.Finished) -> None:
         return
     if _PASSES in finished.output:
         raise NotYet(
-            f'{path}: something has the GPU open ("Cannot obtain unbindLock")'
+            f'{path}: a process has the GPU open ("Cannot obtain unbindLock")'
         )
     said = ' '.join(finished.output.split())[:_SHOWN] or 'nothing'
     raise exception.StepFailed(
-        f'{path} ended with exit code {finished.code} and said: {said}.',
+        f'{path} ended with exit code {finished.code} and printed: {said}.',
         'Is the vGPU manager running (systemctl status nvidia-vgpu-mgr)?',
     )
 
@@ -156,7 +156,7 @@ def _write_number(
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise exception.StepFailed(
-                "Its driver takes no number of VFs, and the vendor's program "
+                "Its driver refuses sriov_numvfs, and the vendor's program "
                 f'cannot be run{why}.',
                 'Install it with the vGPU host driver, or name it with '
                 '--sriov-manage.',

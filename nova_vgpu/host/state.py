@@ -11,11 +11,11 @@
 #    under the License.
 
 
-"""What is remembered from one run to the next, in a directory of its own.
+"""The directory for persistent state.
 
-A file is replaced as a whole or gets a line more, and either is on the disk
-when the call returns: a power cut leaves the file as it was before or as it is
-after, and at worst a last line that is not whole.
+A file is replaced as a whole or extended by a line, and is on the disk when
+the call returns. After a power cut a file has its old or its new content, or
+an incomplete last line.
 """
 
 import contextlib
@@ -32,29 +32,29 @@ _CURE = 'Is --state-dir right, and may this user write there?'
 
 
 def find_cure(directory: str, error: OSError) -> str:
-    """What to do about a file that cannot be written in a directory."""
+    """The cure for a file that cannot be written in a directory."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return _CURE
     while not os.path.isdir(directory) and directory != '/':
         directory = os.path.dirname(os.path.abspath(directory))
     return (
         f'Free space on its file system: df {directory}; df -i {directory}. '
-        'Then run it again.'
+        'Then run the command again.'
     )
 
 
 class StateDirectory:
-    """The files that this project keeps for itself on a host."""
+    """The files that this project stores on a host."""
 
     def __init__(self, path: str = DEFAULT_PATH) -> None:
         self.path = path
         self._files = files.Files(path, _MOST_BYTES)
 
     def read(self, name: str) -> str | None:
-        """The text of a file; None if it was never written.
+        """The text of a file; None if it does not exist.
 
         :raises StateUnusable: if it cannot be read.
-        :raises StateDamaged: if what it holds is no text.
+        :raises StateDamaged: if it is not text.
         """
         try:
             return self._files.read(name)
@@ -62,14 +62,14 @@ class StateDirectory:
             if error.gone:
                 return None
             if not isinstance(error.__cause__, OSError):
-                # Zeros, as a power cut leaves them, or too much of it.
+                # Zeros, as after a power cut, or too much text.
                 raise exception.StateDamaged(f'{error}.') from error
             raise exception.StateUnusable(f'{error}. {_CURE}') from error
 
     def replace(self, name: str, text: str) -> None:
-        """Write a file anew.
+        """Replace a file.
 
-        :raises StateUnusable: if that fails; the file is as it was then.
+        :raises StateUnusable: if that fails; the old file stays.
         """
         path = self._path(name)
         new = self._path(f'{name}.new')
@@ -83,7 +83,7 @@ class StateDirectory:
             raise self._unusable(path, error) from error
 
     def append(self, name: str, line: str) -> None:
-        """Add a line to a file, which is made if need be.
+        """Add a line to a file, which is created if necessary.
 
         :raises StateUnusable: if that fails; a part of the line may be there.
         """
@@ -96,7 +96,7 @@ class StateDirectory:
             raise self._unusable(path, error) from error
 
     def set_aside(self, name: str, suffix: str) -> str:
-        """Rename a file out of the way; returns where it is then.
+        """Rename a file that cannot be used; returns its new path.
 
         :raises StateUnusable: if that fails.
         """
@@ -115,7 +115,7 @@ class StateDirectory:
             raise exception.StateUnusable(str(error)) from error
 
     def _write(self, path: str, flags: int, text: str) -> bool:
-        """Write and wait for the disk; whether the file was empty before."""
+        """Write and sync; returns whether the file was empty before."""
         self._make_directory()
         flags |= os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o644)

@@ -12,11 +12,10 @@
 
 """The host, read from sysfs.
 
-Every PCI function is looked at once: those of the right vendor and class are
+Every PCI function is read once: those of the right vendor and class are
 GPUs, and their ``virtfn`` links lead to their virtual functions.
-``class/mdev_bus`` adds the parents of mdevs that are no PCI devices. What
-cannot be read becomes a fault of that one device; the others are read all the
-same.
+``class/mdev_bus`` adds the parents of mdevs that are not PCI devices. What
+cannot be read becomes a fault of that device; the others are still read.
 """
 
 from collections.abc import Iterable
@@ -36,9 +35,9 @@ MDEV_PARENTS = ('class', 'mdev_bus')
 
 
 def read_host(tree: files.Files) -> values.Host:
-    """Look at everything in the tree once.
+    """Read the whole tree once.
 
-    :raises HostUnreadable: if there is no sysfs at all.
+    :raises HostUnreadable: if sysfs is missing.
     """
     return Scan(tree).read()
 
@@ -46,8 +45,7 @@ def read_host(tree: files.Files) -> values.Host:
 class Scan:
     """One reading of a host.
 
-    :param is_wanted: of which types to ask how many a function would take;
-        all of them without it.
+    :param is_wanted: the types whose free capacity is read; None for all.
     """
 
     def __init__(
@@ -61,14 +59,14 @@ class Scan:
         self.sources: dict[str, pci_functions.Source] = {}
         self._reader = pci_functions.FunctionReader(tree, self.faults)
         self._entries: dict[values.PciAddress, tuple[str, ...]] = {}
-        #: The functions that say themselves that they are VFs of a GPU.
+        #: The functions with a link that marks them as VFs of a GPU.
         self._virtual: set[values.PciAddress] = set()
 
     def read(self, names: Iterable[str] | None = None) -> values.Host:
-        """Look at everything once.
+        """Read everything once.
 
-        :param names: what is on the bus, if that is known.
-        :raises HostUnreadable: if there is no sysfs at all.
+        :param names: the functions on the bus, if known.
+        :raises HostUnreadable: if sysfs is missing.
         """
         on_bus = self._parse_names(names or self._list_functions())
         others = set(on_bus)
@@ -88,7 +86,7 @@ class Scan:
                 known.update(vf.address for vf in gpu.vfs)
                 others.discard(address)
         vfs = {vf.address for gpu in found for vf in gpu.vfs}
-        # A VF in the making has no "physfn" yet; its GPU knows it already.
+        # A VF being created has no "physfn" yet; its GPU has the link.
         gpus = [gpu for gpu in found if gpu.address not in vfs]
         self._add_orphans(self._virtual - vfs, on_bus)
         gpus.extend(self._read_virtual_parents())
@@ -100,7 +98,7 @@ class Scan:
         orphans: Iterable[values.PciAddress],
         on_bus: dict[values.PciAddress, str],
     ) -> None:
-        """Faults for VFs whose GPU was not read, or does not lead to them."""
+        """Faults for VFs whose GPU was not read, or has no link to them."""
         told = {fault.device for fault in self.faults}
         for address in sorted(orphans):
             device = address.node_device_name
@@ -120,7 +118,7 @@ class Scan:
         except files.Unreadable as error:
             raise exception.HostUnreadable(
                 f'No PCI devices can be read: {error}. Is this a Linux host '
-                'with sysfs mounted, or is --sysfs-root mistaken?'
+                'with sysfs mounted, or is --sysfs-root wrong?'
             ) from error
 
     def _parse_names(
@@ -144,7 +142,7 @@ class Scan:
     ) -> values.PhysicalGPU | None:
         """The GPU at an address; None if that is a VF or something else.
 
-        :raises Unreadable: if it cannot be told what it is.
+        :raises Unreadable: if it cannot be identified.
         """
         where = (*pci_functions.PCI, name)
         vendor = self._reader.read_hex(*where, 'vendor')
@@ -215,7 +213,7 @@ class Scan:
     ) -> values.VirtualFunction:
         where = (*pci_functions.PCI, name)
         device = address.node_device_name
-        # Not kept: nobody looks at it again.
+        # Not stored: it is not read again.
         entries = self._entries.get(address) or self._reader.list(where)
         if 'vendor' not in entries:
             raise files.Unreadable(
@@ -239,17 +237,17 @@ class Scan:
     def _list(
         self, address: values.PciAddress, where: pci_functions.Path
     ) -> tuple[str, ...]:
-        """What is in a function's directory, which is listed once."""
+        """The content of a function's directory, which is listed once."""
         if address not in self._entries:
             self._entries[address] = self._reader.list(where)
         return self._entries[address]
 
     def _read_virtual_parents(self) -> Iterator[values.PhysicalGPU]:
-        """Parents of mdevs that are no PCI devices (the kernel's mtty)."""
+        """Parents of mdevs that are not PCI devices (the kernel's mtty)."""
         try:
             names = self._reader.list(MDEV_PARENTS)
         except files.Unreadable as error:
-            if not error.gone:  # a host without mdevs has no such directory
+            if not error.gone:  # missing on a host without mdevs
                 self._reader.add_fault('mdev_bus', error)
             return
         for name in names:
@@ -263,7 +261,7 @@ class Scan:
     def _read_virtual_parent(self, name: str) -> values.PhysicalGPU:
         where = (*MDEV_PARENTS, name)
         subsystem = self._reader.link_name(*where, 'subsystem')
-        # libvirt's way to name a device that is not on a PCI bus
+        # as libvirt names a device that is not on a PCI bus
         device = _NOT_IN_NAMES.sub('_', f'{subsystem}_{name}')
         memory = pci_functions.TypeCache(self._is_wanted)
         offers, vgpus = self._reader.read_mdevs(

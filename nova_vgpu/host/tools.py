@@ -11,12 +11,12 @@
 #    under the License.
 
 
-"""The vendor's programs: run without a shell, until a deadline.
+"""Run the vendor's programs, without a shell and with a timeout.
 
-What a program prints goes to a file in memory and not to a pipe: if this
-process is killed, a program in the middle of its work goes on to its end
-instead of dying of its next line of output, which would leave a GPU half way.
-Nor does a full disk end it.
+The output of a program goes to a file in memory and not to a pipe: if this
+process is killed, the program continues to its end instead of failing at its
+next line of output, which would leave a GPU in between. A full disk does not
+stop it either.
 """
 
 from collections.abc import Sequence
@@ -36,14 +36,14 @@ _ENVIRONMENT = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finished:
-    """How a program ended, and what it printed on both of its outputs."""
+    """The exit code of a program, and its standard output and error."""
 
     code: int
     output: str
 
 
 class MissingError(Exception):
-    """There is no such program, or this user may not run it."""
+    """The program does not exist, or this user may not run it."""
 
     def __init__(self, program: str, reason: str) -> None:
         super().__init__(program, reason)
@@ -55,7 +55,7 @@ class MissingError(Exception):
 
 
 class TimedOut(Exception):
-    """The program did not end by its deadline and was killed."""
+    """The program timed out and was killed."""
 
     def __init__(self, program: str, seconds: float) -> None:
         super().__init__(program, seconds)
@@ -63,7 +63,7 @@ class TimedOut(Exception):
         self.seconds = seconds
 
     def __str__(self) -> str:
-        return f'{self.program} did not end within {self.seconds:g} seconds'
+        return f'{self.program} timed out after {self.seconds:g} s'
 
 
 class Run(typing.Protocol):
@@ -80,17 +80,17 @@ class Run(typing.Protocol):
 def run(
     argv: Sequence[str], seconds: float, keep: Sequence[int] = ()
 ) -> Finished:
-    """Run a program, which is named by its whole path.
+    """Run a program, given by its absolute path.
 
-    :param keep: descriptors that stay open in the program, such as that of a
-        lock that is to be held for as long as it works.
-    :raises MissingError: if there is no such program.
-    :raises TimedOut: if it takes too long; it is killed then, and whatever it
-        started with it.
+    :param keep: descriptors that the program inherits, such as that of a lock
+        that it is to hold until it ends.
+    :raises MissingError: if the program cannot be run.
+    :raises TimedOut: if it takes too long; it is killed with all
+        programs that it started.
     """
     program = argv[0]
     if not os.path.isabs(program):
-        raise MissingError(program, 'is not a whole path')
+        raise MissingError(program, 'is not an absolute path')
     with open(os.memfd_create('output'), 'w+b') as output:
         try:
             process = subprocess.Popen(
@@ -117,7 +117,7 @@ def run(
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a program and all that it started."""
+    """Kill a program and all programs that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

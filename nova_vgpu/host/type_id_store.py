@@ -10,21 +10,21 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the ids of vGPU types meant when the host was last looked at.
+"""The names that ids of vGPU types had when the host was last read.
 
-Kept in ``types.json`` in the state directory::
+Stored in ``types.json`` in the state directory::
 
     {
         'format': 1,
         'types': {'nvidia-231': 'GRID T4-2Q', 'nvidia-562': 'NVIDIA A40-8Q'},
     }
 
-Ids are the driver's and not a GPU's: one id means one type on all GPUs of a
-host, whatever their model, and the part before the hyphen names the vendor.
-So an id is enough of a key. Types without a name are not in there.
+Ids belong to the driver and not to a GPU: one id means one type on all GPUs of
+a host, whatever their model, and the part before the hyphen names the vendor.
+So the id is the key. Types without a name are not stored.
 
 ``nova-vgpu apply`` and ``nova-vgpu doctor`` write it. All others only read it,
-nova-compute too, whose user may not write there.
+also nova-compute, whose user may not write there.
 """
 
 from collections.abc import Iterable
@@ -45,10 +45,10 @@ _ASIDE = '.unreadable'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Recalled:
-    """What is remembered, as far as it can be read.
+    """The stored names, if they could be read.
 
-    ``lost`` says why it cannot. ``may_write`` is False if a file is in the
-    way that is not to be overwritten.
+    ``lost`` is the reason why not. ``may_write`` is False if a file exists
+    that must not be overwritten.
     """
 
     names: Names = ()
@@ -59,9 +59,9 @@ class Recalled:
 def recall(
     directory: state.StateDirectory, may_put_aside: bool = False
 ) -> Recalled:
-    """Read the names; a file that cannot be read stops nobody.
+    """Read the names; a file that cannot be read is not an error.
 
-    :param may_put_aside: whether one that is damaged may be renamed.
+    :param may_put_aside: whether a damaged file may be renamed.
     """
     try:
         return Recalled(read(directory))
@@ -74,11 +74,11 @@ def recall(
 
 
 def read(directory: state.StateDirectory) -> Names:
-    """The names that ids had; none if they were never written.
+    """The stored names of ids; empty if none were stored yet.
 
-    :raises StateDamaged: if they are not as above. Such a file can be put
-        away with :func:`set_aside`.
-    :raises StateUnusable: if they cannot be read.
+    :raises StateDamaged: if the file is invalid. Such a file can be renamed
+        with :func:`set_aside`.
+    :raises StateUnusable: if it cannot be read.
     """
     text = directory.read(FILE)
     if text is None:
@@ -86,9 +86,9 @@ def read(directory: state.StateDirectory) -> Names:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _damaged(directory, f'is no JSON ({error})') from error
+        raise _damaged(directory, f'is not JSON ({error})') from error
     if not isinstance(found, dict) or found.get('format') != _FORMAT:
-        raise _damaged(directory, f'is not of format {_FORMAT}')
+        raise _damaged(directory, f'does not have format {_FORMAT}')
     types = found.get('types')
     if not isinstance(types, dict) or not all(
         isinstance(name, str) for name in types.values()
@@ -100,7 +100,7 @@ def read(directory: state.StateDirectory) -> Names:
 def write(
     directory: state.StateDirectory, names: Iterable[tuple[str, str]]
 ) -> None:
-    """Remember these names, and no others.
+    """Store these names, replacing all others.
 
     :raises StateUnusable: if that fails.
     """
@@ -109,7 +109,7 @@ def write(
 
 
 def set_aside(directory: state.StateDirectory) -> str:
-    """Put a damaged file out of the way; returns where it is then.
+    """Rename a damaged file; returns its new path.
 
     :raises StateUnusable: if that fails.
     """
@@ -123,7 +123,7 @@ def _put_aside(
         aside = set_aside(directory)
     except exception.StateUnusable:
         return Recalled((), str(error), False)
-    return Recalled((), f'{error} It is now {aside}.')
+    return Recalled((), f'{error} It was renamed to {aside}.')
 
 
 def _damaged(

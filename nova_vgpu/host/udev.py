@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the kernel tells about PCI devices and mdevs, by way of udev.
+"""Events of PCI devices and mdevs, from udev.
 
-An event says no more than that something happened: what, is seen when the
-host is read. Parents of mdevs are PCI devices, which tell when their types
-come and go.
+An event is only a reason to read the host, which shows what happened. Parents
+of mdevs are PCI devices, which send events when their types appear or
+disappear.
 """
 
 import errno
@@ -24,7 +24,7 @@ _SUBSYSTEMS = ('pci', 'mdev')
 
 
 class Events:
-    """Events that come in; ``fileno`` can be waited for."""
+    """A source of events; ``fileno`` can be polled."""
 
     def __init__(self, monitor: typing.Any) -> None:
         self._monitor = monitor
@@ -33,7 +33,7 @@ class Events:
         return int(self._monitor.fileno())
 
     def drain(self) -> None:
-        """Forget all that came in so far."""
+        """Discard all events received so far."""
         while self._has_one():
             pass
 
@@ -43,11 +43,11 @@ class Events:
         except OSError as error:
             if error.errno != errno.ENOBUFS:
                 raise
-            return True  # more came than fits: some are lost, as all will be
+            return True  # the buffer overflowed; all are discarded anyway
 
 
 def listen() -> Events | None:
-    """Begin to listen; None if pyudev or udev's library is missing.
+    """Start to listen; None if pyudev or udev's library is missing.
 
     :raises OSError: if the kernel does not let this process listen.
     """

@@ -17,8 +17,8 @@
 
     /sys/bus/pci/devices/<VF>/nvidia/current_vgpu_type
 
-A number makes the function a vGPU of that type, 0 takes it back. Whether that
-is wanted is decided elsewhere; here it is done, and seen to have happened.
+A number makes the function a vGPU of that type, 0 removes the vGPU. The
+decision is made elsewhere; this module writes the number and reads it back.
 """
 
 from concurrent import futures
@@ -30,22 +30,22 @@ from nova_vgpu.host import files
 from nova_vgpu.host import pci_functions
 
 _PREFIX = 'nvidia-'
-_STUCK = "The vendor's driver is stuck: see the kernel log."
-_MOST = 999_999_999  # as many digits as the reader takes
+_STUCK = "The vendor's driver hangs: see the kernel log."
+_MOST = 999_999_999  # as many digits as the reader accepts
 
 
 def number_of(vgpu_type: values.VGPUType) -> int:
-    """The number that the driver knows a type by."""
+    """The driver's number of a type."""
     return int(vgpu_type.id.removeprefix(_PREFIX))
 
 
 def write_type(tree: files.Files, address: str, number: int) -> None:
-    """Set the type of a virtual function, or take it back with 0.
+    """Set the type of a virtual function, or remove its vGPU with 0.
 
-    This is run with privileges: it trusts neither of its arguments.
+    This runs with privileges: it trusts neither of its arguments.
 
-    :raises ValueError: if the address or the number is none.
-    :raises OSError: if the kernel refuses, or does not do it.
+    :raises ValueError: if the address or the number is invalid.
+    :raises OSError: if the kernel refuses, or shows another type afterwards.
     """
     function = values.PciAddress.parse(address)
     if type(number) is not int or not 0 <= number <= _MOST:
@@ -67,10 +67,10 @@ def write_type(tree: files.Files, address: str, number: int) -> None:
 def write_type_in_time(
     tree: files.Files, address: str, number: int, seconds: float
 ) -> None:
-    """Do the same, but do not wait without end for the kernel.
+    """Do the same with a timeout.
 
-    A write that does not come back cannot be ended, not even with its process.
-    It keeps a thread of its own and nothing else. Until it comes back, the
+    A write that hangs in the kernel cannot be interrupted, not even by killing
+    the process. It blocks only a thread of its own. Until it returns, the
     function is not written to again.
 
     :raises OSError: also ``ETIMEDOUT``, and ``EBUSY`` the next time.
@@ -79,14 +79,14 @@ def write_type_in_time(
     if any(thread.name == name for thread in threading.enumerate()):
         raise OSError(
             errno.EBUSY,
-            f'an earlier write to {address} has not come back. {_STUCK}',
+            f'an earlier write to {address} has not returned. {_STUCK}',
         )
     outcome: futures.Future[None] = futures.Future()
 
     def write() -> None:
         try:
             write_type(tree, address, number)
-        except BaseException as error:  # whatever it is, it is the caller's
+        except BaseException as error:  # any error is for the caller
             outcome.set_exception(error)
         else:
             outcome.set_result(None)

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The names of vGPU types, from the vendor's own list of them.
+"""The names of vGPU types, from the vendor's list.
 
 In the vendor-specific VFIO framework a function that is set to a type shows
-its number alone, and a GPU that is full names no types at all. NVIDIA's vGPU
+only its number, and a GPU without free capacity names no types. NVIDIA's vGPU
 manager comes with a file that names every type of the release::
 
     <vgpuType id="1155" name="NVIDIA L40S-24Q" class="Quadro"> ...
@@ -35,15 +35,15 @@ _MOST_BYTES = 32 * 1024 * 1024
 
 
 def complete(host: values.Host, path: str) -> values.Host:
-    """The host with the names that it cannot tell itself, if there are any."""
+    """The host, with missing type names added from the list."""
     return Completion(path).complete(host)
 
 
 class Completion:
-    """Completes a host that is read again and again.
+    """Adds type names to a host that is read repeatedly.
 
     The file is large. It is only opened if a vGPU has a type without a name,
-    and only again if it has changed. A host without the file is as it was.
+    and only read again if it has changed. Without the file nothing changes.
     """
 
     def __init__(self, path: str) -> None:
@@ -53,7 +53,7 @@ class Completion:
         self._last: tuple[values.Host, values.Host] | None = None
 
     def complete(self, host: values.Host) -> values.Host:
-        """The host with those names; the same object for the same host."""
+        """The host with those names; the same object for the same input."""
         unnamed = _list_unnamed(host)
         if not unnamed:
             return host
@@ -92,7 +92,7 @@ def _add(
 
 
 def _read(path: str) -> Mapping[str, str] | values.ReadFault:
-    """All names of the file; none if it is not there."""
+    """All names of the file; empty if it does not exist."""
     directory, _, name = path.rpartition('/')
     try:
         return _parse(files.Files(directory, _MOST_BYTES).read(name))

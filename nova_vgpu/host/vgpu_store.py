@@ -11,7 +11,7 @@
 #    under the License.
 
 
-"""What is remembered of vGPUs from one run to the next, in ``vgpus.json``.
+"""vGPUs of the last run, stored in ``vgpus.json``.
 
 ::
 
@@ -27,8 +27,8 @@
         'unfinished': ['<UUID of one of the mdevs>'],
     }
 
-Files of older releases have no ``type_id`` and no ``unfinished``, and those
-releases do not mind them.
+Files of older releases have no ``type_id`` and no ``unfinished``; those
+releases ignore both.
 """
 
 import dataclasses
@@ -44,9 +44,9 @@ FILE = 'vgpus.json'
 
 
 def read(directory: state.StateDirectory) -> values.VGPURecords:
-    """What is remembered; nothing, if nothing was written yet.
+    """The stored vGPUs; empty if none were stored yet.
 
-    :raises StateDamaged: if the file is broken.
+    :raises StateDamaged: if the file is invalid.
     :raises StateUnusable: if it cannot be read.
     """
     text = directory.read(FILE)
@@ -62,14 +62,14 @@ def read(directory: state.StateDirectory) -> values.VGPURecords:
         return _load(found)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise exception.StateDamaged(
-            f'{directory.path}/{FILE} is not of the known form.'
+            f'{directory.path}/{FILE} has an unknown format.'
         ) from error
 
 
 def write(
     directory: state.StateDirectory, records: values.VGPURecords
 ) -> None:
-    """Remember this and nothing else; nothing is written if it is the same.
+    """Replace the stored vGPUs; nothing is written if nothing changed.
 
     :raises StateUnusable: if it cannot be written.
     """
@@ -112,7 +112,7 @@ def _load(found: typing.Any) -> values.VGPURecords:
 
 def _word(found: object) -> str:
     if not isinstance(found, str):
-        raise TypeError(f'{found!r} is no word')
+        raise TypeError(f'{found!r} is not a string')
     return found
 
 

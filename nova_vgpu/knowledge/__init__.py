@@ -10,8 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What is known about GPUs in general: names, models, traits.
+"""Facts about GPUs in general: names, models, traits.
 
-Nothing here looks at the host. Facts that a driver states go before facts that
-are written down here, and what no source supports is not claimed.
+Nothing here reads the host. Facts from a driver take precedence over those
+stored here, and a fact without a source is unknown.
 """

@@ -12,8 +12,8 @@
 
 """From a vendor's vGPU type to traits and facts.
 
-This is the place to ask about a GPU or a type: it finds the vendor and puts
-the driver's word, the vendor's catalogue and the common rules together.
+Facts about a GPU or a type are asked for here: this module finds the vendor
+and combines the driver's facts, the vendor's catalogue and the common rules.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ def vendor_of(gpu: values.PhysicalGPU) -> vendor.Vendor | None:
 
 
 def model_of(gpu: values.PhysicalGPU) -> str | None:
-    """What the GPU is called: by its types' names, or by its PCI ids."""
+    """The model of the GPU, from its types' names or its PCI ids."""
     names = (parse_type_name(t.name) for t in gpu.types if t.name)
     models = {name.model for name in names if name}
     if len(models) == 1:
@@ -45,7 +45,7 @@ def model_of(gpu: values.PhysicalGPU) -> str | None:
 
 
 def makes_vgpus(gpu: values.PhysicalGPU) -> bool:
-    """Whether the GPU is of a kind that makes vGPUs, ready or not."""
+    """Whether the model supports vGPUs, ready or not."""
     if gpu.types or gpu.all_vgpus:
         return True
     if gpu.sriov and not is_shared_without_types(gpu):
@@ -66,7 +66,7 @@ def is_shared_without_types(gpu: values.PhysicalGPU) -> bool:
 
 
 def parse_type_name(text: str) -> type_name.TypeName | None:
-    """Take a type's name apart by the grammar of the vendor that knows it."""
+    """Parse a type's name with the grammar of its vendor."""
     for made_by in vendors.list_vendors():
         name = made_by.parse_type_name(text)
         if name is not None:
@@ -75,10 +75,11 @@ def parse_type_name(text: str) -> type_name.TypeName | None:
 
 
 def complete_name(text: str, model: str | None) -> type_name.TypeName | None:
-    """Take a type's name apart, as it is meant on a GPU of a model.
+    """Parse a type's name for a GPU of a model.
 
-    NVIDIA's tables and tools keep the last word of a name: ``DC-16Q``. More
-    than one model ends in that word, so it is completed by the GPU's own.
+    NVIDIA's tables and tools only use the last word of a name: ``DC-16Q``.
+    More than one model ends in that word, so it is completed with the GPU's
+    model.
     """
     head = (model or '').rpartition(' ')[0]
     words = text.split()
@@ -90,13 +91,13 @@ def complete_name(text: str, model: str | None) -> type_name.TypeName | None:
 
 
 def short_name(vgpu_type: values.VGPUType) -> str:
-    """What to call a type in few words: ``A40-8Q``, or its id."""
+    """The short name of a type, ``A40-8Q``, or its id."""
     name = parse_type_name(vgpu_type.name or '')
     return name.short if name else vgpu_type.name or vgpu_type.id
 
 
 def vendor_of_type(text: str) -> vendor.Vendor | None:
-    """Whose type an operator means, as far as the text tells."""
+    """The vendor of a type that an operator wrote, if known."""
     by_id = vendors.get_by_type_id(text)
     if by_id is not None:
         return by_id
@@ -108,7 +109,7 @@ def vendor_of_type(text: str) -> vendor.Vendor | None:
 def facts_of(
     gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
 ) -> values.TypeFacts:
-    """What is known about a type on a GPU: the driver's word goes first."""
+    """Facts about a type on a GPU; the driver's take precedence."""
     made_by = vendor_of(gpu)
     if made_by is None or gpu.ids is None:
         return vgpu_type.facts
@@ -124,7 +125,7 @@ def may_have(gpu: values.PhysicalGPU, name: type_name.TypeName) -> bool:
 def mig_shape(
     gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
 ) -> vendor.MigShape | None:
-    """The GPU instance behind a type; None if it has none or unknown."""
+    """The GPU instance of a type; None if it has none or is unknown."""
     made_by = vendor_of(gpu)
     name = parse_type_name(vgpu_type.name or '')
     return made_by.mig_shape(name) if made_by and name else None
@@ -145,7 +146,7 @@ def type_of_trait(trait: str) -> values.VGPUType | None:
     """The type that a trait names, by its name alone; None if not known.
 
     A trait has underscores where a name has hyphens or spaces, and capitals
-    only: what was meant is the name of a known model that gives this trait.
+    only: the result is the name of a known model that gives this trait.
     """
     match = _TYPE_TRAIT.fullmatch(trait)
     if match is None:

@@ -13,8 +13,8 @@
 """The ``description`` file of an mdev type.
 
 NVIDIA writes one line of ``key=value`` pairs, Intel several lines of
-``key: value``. Both are read by one rule, and a value that makes no sense is
-as good as none.
+``key: value``. Both are read by one rule, and an invalid value is
+ignored.
 """
 
 import re
@@ -28,7 +28,7 @@ _RESOLUTION = re.compile(r'([0-9]{1,5})x([0-9]{1,5})', re.ASCII)
 
 
 def parse_description(text: str) -> values.TypeFacts:
-    """Take what the text says and leave the rest unknown."""
+    """Parse the text; missing facts stay unknown."""
     pairs = {key: value.strip() for key, value in _PAIR.findall(text)}
     return values.TypeFacts(
         framebuffer_mib=_whole(_MEBIBYTES, pairs.get('framebuffer')),

@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Traits: names that os-traits knows where it can, CUSTOM_ ones for the rest.
+"""Traits: standard ones of os-traits if possible, CUSTOM_ ones for the rest.
 
-A standard trait is used when os-traits has one that says exactly this. Where
-it stops (compute capability after 7.2, say) the same word goes on as a custom
-trait. All custom traits of this project start with one of ``OWN_PREFIXES``, so
-that they can be told from an operator's own.
+A standard trait is used if os-traits has one with exactly this meaning.
+Otherwise (compute capability after 7.2, for example) a custom trait with the
+same words is used. All custom traits of this project start with one of
+``OWN_PREFIXES``, which distinguishes them from an operator's.
 """
 
 from collections.abc import Iterator
@@ -26,14 +26,14 @@ import os_traits
 
 from nova_vgpu import values
 
-#: The trait that tells Nova's scheduler whose provider this is.
+#: The trait that marks a provider as Nova's for its scheduler.
 OWNER = 'OWNER_NOVA'
-#: Nova's trait for providers of PCI devices that it tracks by itself.
+#: Nova's trait for providers of its PCI tracker.
 TRACKED_BY_NOVA = 'COMPUTE_MANAGED_PCI_DEVICE'
 
-#: What the trait that names a provider's type starts with.
+#: The prefix of the trait that names a provider's type.
 TYPE_PREFIX = 'CUSTOM_VGPU_TYPE_'
-#: What the standard traits start with that are about GPUs.
+#: The prefixes of standard traits of GPUs.
 GPU_PREFIX = 'HW_GPU_'
 
 OWN_PREFIXES = (
@@ -55,7 +55,7 @@ _RESOLUTION = re.compile(r'HW_GPU_RESOLUTION_W([0-9]+)H([0-9]+)')
 
 
 def custom(*words: str) -> str:
-    """``CUSTOM_`` and the words, in letters that Placement takes."""
+    """``CUSTOM_`` and the words, in characters that Placement accepts."""
     name: str = os_traits.normalize_name('_'.join(words))
     return name[:_MAX_LENGTH]
 
@@ -67,19 +67,19 @@ def standard_or_custom(*words: str) -> str:
 
 
 def is_custom(trait: str) -> bool:
-    """Whether anybody may create the trait."""
+    """Whether the trait can be created, as a custom one."""
     return bool(os_traits.is_custom(trait))
 
 
 def is_valid(trait: str) -> bool:
-    """Whether Placement would take the trait from an operator."""
+    """Whether Placement accepts the trait from an operator."""
     if is_custom(trait):
         return _CUSTOM.fullmatch(trait) is not None
     return trait in _standard_traits()
 
 
 def of_facts(facts: values.TypeFacts) -> Iterator[str]:
-    """What a type's facts amount to, whoever made the GPU."""
+    """The traits of a type's facts, for every vendor."""
     if facts.framebuffer_mib is not None:
         gib, rest = divmod(facts.framebuffer_mib, 1024)
         size = f'{facts.framebuffer_mib}M' if rest else f'{gib}G'

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A vGPU type's name, taken apart."""
+"""The parts of a vGPU type's name."""
 
 import dataclasses
 
@@ -19,8 +19,8 @@ import dataclasses
 class TypeName:
     """The parts of a name such as ``NVIDIA A100-2-10C``.
 
-    ``brand`` is what the driver of the day puts in front (GRID, NVIDIA) and
-    says nothing about the type. ``slices`` is None unless the type is backed
+    ``brand`` is the driver's prefix (GRID, NVIDIA), which is not part of the
+    type. ``slices`` is None unless the type is backed
     by a MIG instance. ``series`` is empty for types without a letter.
     """
 

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a GPU vendor's module has to answer.
+"""The interface of a GPU vendor's module.
 
 A vendor is one module in :mod:`nova_vgpu.knowledge.vendors` with an instance
-of a subclass under the name ``VENDOR``. Each answer may be "not known".
+of a subclass under the name ``VENDOR``. Each answer may be "unknown".
 """
 
 import abc
@@ -25,14 +25,14 @@ from nova_vgpu.knowledge import type_name
 
 VFS_OFF_CURE = 'Enable them: write how many to sriov_numvfs of {gpu}.'
 NO_TYPES_CURE = (
-    'See that the driver is the one for vGPU hosts and not the one for bare '
-    'metal, and that the model makes vGPUs at all.'
+    'Install the driver for vGPU hosts and not the one for bare metal, and '
+    'check that the model supports vGPUs.'
 )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class MigShape:
-    """The GPU instance behind a type that is backed by MIG.
+    """The GPU instance of a type that is backed by MIG.
 
     It has ``slices`` of the GPU's ``gpu_slices``, and is shared by up to
     ``vgpus`` vGPUs of the type.
@@ -44,37 +44,37 @@ class MigShape:
 
 
 class Vendor(abc.ABC):
-    """The knowledge about one vendor's GPUs."""
+    """Facts about one vendor's GPUs."""
 
     #: As written in traits and tables.
     name: str
     #: The vendor's id in PCI configuration space.
     pci_id: int
-    #: What the ids of its mdev types start with, before the hyphen.
+    #: The prefix of the ids of its mdev types, before the hyphen.
     type_prefixes: tuple[str, ...] = ()
     #: Whether the virtual functions of its GPUs have vGPU types.
     has_types_on_vfs = False
-    #: What to do about virtual functions that are not enabled on ``{gpu}``.
+    #: The cure for virtual functions that are not enabled on ``{gpu}``.
     vfs_off_cure = VFS_OFF_CURE
-    #: What to do about virtual functions that show no types.
+    #: The cure for virtual functions that show no types.
     no_types_cure = NO_TYPES_CURE
 
     def parse_type_name(self, text: str) -> type_name.TypeName | None:
-        """Take a type's name apart; None if it is not one of this vendor."""
+        """Parse a type's name; None if it is not one of this vendor."""
         return None
 
     def model_name(self, ids: values.PciIds) -> str | None:
-        """What the GPU is called, by its PCI ids."""
+        """The model of the GPU, by its PCI ids."""
         return None
 
     def makes_vgpus(self, ids: values.PciIds) -> bool:
-        """Whether the model is known to make typed vGPUs with some driver."""
+        """Whether the model supports typed vGPUs with some driver."""
         return False
 
     def complete(
         self, vgpu_type: values.VGPUType, ids: values.PciIds
     ) -> values.TypeFacts:
-        """The type's facts, gaps filled from what is known about it."""
+        """The type's facts, completed from the vendor's catalogue."""
         return vgpu_type.facts
 
     def may_have(self, name: type_name.TypeName) -> bool:
@@ -82,7 +82,7 @@ class Vendor(abc.ABC):
         return True
 
     def mig_shape(self, name: type_name.TypeName) -> MigShape | None:
-        """The GPU instance behind a type; None if it has none or unknown."""
+        """The GPU instance of a type; None if it has none or is unknown."""
         return None
 
     def refuses_ecc(
@@ -92,7 +92,7 @@ class Vendor(abc.ABC):
         return None
 
     def heeds_ecc(self, vgpu_type: str) -> bool | None:
-        """Whether vGPUs of a type, given by name, make use of ECC."""
+        """Whether vGPUs of a type, given by name, use ECC."""
         return None
 
     def licence_of(self, vgpu_type: str) -> str | None:
@@ -102,5 +102,5 @@ class Vendor(abc.ABC):
     def traits(
         self, vgpu_type: values.VGPUType, ids: values.PciIds
     ) -> Iterable[str]:
-        """Traits beyond those that follow from the facts alone."""
+        """Traits beyond those of the facts."""
         return ()

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""NVIDIA's vGPU scheduler, as the driver is told about it.
+"""The configuration of NVIDIA's vGPU scheduler.
 
 The policy is a "registry key" of the kernel module: ``RmPVMRL``, in the module
 parameter ``NVreg_RegistryDwords`` for all GPUs, or in
@@ -20,7 +20,7 @@ parameter ``NVreg_RegistryDwords`` for all GPUs, or in
     NVreg_RegistryDwordsPerDevice = 'pci=0000:84:00.0;RmPVMRL=0x11'
 
 0x00, the default, is best effort, 0x01 equal share and 0x11 fixed share; the
-upper digits are about the time slice. (NVIDIA AI Enterprise user guide 5.0,
+upper digits set the time slice. (NVIDIA AI Enterprise user guide 5.0,
 "RmPVMRL Registry Key"; NVIDIA/open-gpu-kernel-modules,
 kernel_sched_mgr.c: the lowest bit turns the key on, the next digit is the
 policy.)
@@ -55,7 +55,7 @@ _POLICIES = {
 
 
 def find_policy(dwords: str) -> values.SchedulerPolicy | None:
-    """The policy that the keys set; None if it cannot be told.
+    """The policy that the keys set; None if it is unknown.
 
     Without the key it is the default.
     """
@@ -69,7 +69,7 @@ def find_policy(dwords: str) -> values.SchedulerPolicy | None:
 def find_policies_per_gpu(
     dwords: str,
 ) -> dict[values.PciAddress, values.SchedulerPolicy | None]:
-    """The policies of GPUs that have one of their own."""
+    """The policies of GPUs with a per-device key."""
     found: dict[values.PciAddress, values.SchedulerPolicy | None] = {}
     address: values.PciAddress | None = None
     for name, value in _split(dwords):
@@ -88,8 +88,8 @@ def render_modprobe(
 ) -> str:
     """A file for modprobe.d that sets the policy.
 
-    :param present: what the parameter is set to by other files. A parameter
-        has one value, so their other keys are taken along.
+    :param present: the parameter's value in other files. A parameter has one
+        value, so their other keys are included.
     """
     others = {
         name: value
@@ -101,8 +101,8 @@ def render_modprobe(
     keys.append(f'{KEY}={VALUES[policy]}')
     return (
         f'# vGPU scheduler: {policy.value}.\n'
-        '# For /etc/modprobe.d/nvidia-vgpu-scheduler.conf. It counts once\n'
-        '# the driver is loaded again: write the initial RAM disk anew\n'
+        '# For /etc/modprobe.d/nvidia-vgpu-scheduler.conf. It takes effect\n'
+        '# when the driver is loaded again: rebuild the initial RAM disk\n'
         '# (update-initramfs -u or dracut -f) and reboot.\n'
         f'options nvidia {PARAMETER}="{";".join(keys)}"\n'
     )

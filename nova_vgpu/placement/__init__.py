@@ -10,4 +10,4 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Placement: the only code that talks to it."""
+"""The Placement client, the only code that sends requests to Placement."""

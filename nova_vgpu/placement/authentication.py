@@ -10,11 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Who we are to Placement, as keystoneauth and openstacksdk read it.
+"""Credentials for Placement, as keystoneauth and openstacksdk read them.
 
 On a compute node nova.conf has a section ``[placement]`` that nova-compute
-uses; the same section serves here. Elsewhere there are ``clouds.yaml`` and the
-variables ``OS_*``. A cloud that is asked for by name comes before both.
+uses; the same section is used here. Elsewhere ``clouds.yaml`` and the
+variables ``OS_*`` are. A cloud that is given by name takes precedence over
+both.
 """
 
 import dataclasses
@@ -37,8 +38,8 @@ GROUP = 'placement'
 _SERVICE_TYPE = 'placement'
 # As Nova has it.
 _INTERFACES = ['internal', 'public']
-# What Placement with "auth_strategy = noauth2" takes for the administrator.
-# It checks nothing, so this is no secret.
+# The administrator's token of Placement with "auth_strategy = noauth2", which
+# checks nothing: not a secret.
 _NOAUTH_TOKEN = 'admin'  # noqa: S105
 _CURE = (
     'Name a cloud of clouds.yaml with --os-cloud, set the variables OS_*, or '
@@ -62,9 +63,9 @@ def connect(
     cloud: str | None = None,
     patient: retry_policy.RetryPolicy | None = None,
 ) -> client.PlacementClient:
-    """A client; nothing is asked yet.
+    """A client; no request is sent yet.
 
-    :raises PlacementError: if it is not said who we are.
+    :raises PlacementError: if credentials are missing or invalid.
     """
     try:
         if cloud is None and _is_configured(conf):
@@ -75,12 +76,11 @@ def connect(
         ksa_exceptions.ClientException,
         sdk_exceptions.SDKException,
         cfg.Error,
-        TypeError,  # of keystoneauth, about values that do not go together
+        TypeError,  # of keystoneauth, for values that contradict each other
         ValueError,
     ) as error:
         raise exception.PlacementError(
-            'There is no way to log in to Placement: '
-            f'{str(error).rstrip(".")}. {_CURE}'
+            f'Cannot log in to Placement: {str(error).rstrip(".")}. {_CURE}'
         ) from error
     if patient is None:
         patient = retry_policy.RetryPolicy()
@@ -100,8 +100,8 @@ def _from_conf(conf: cfg.ConfigOpts) -> ksa_adapter.Adapter:
     auth_type = conf[auth_group].auth_type
     auth = loading.load_auth_from_conf_options(conf, GROUP)
     if auth_type == 'none':
-        # keystoneauth sends a token for those who take any. Placement takes
-        # any too, but lets only this one do anything.
+        # keystoneauth would send a token that Placement accepts without
+        # any permission; this one has all of them.
         endpoint = conf[auth_group].endpoint
         auth = token_endpoint.Token(endpoint, _NOAUTH_TOKEN)
     session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)

@@ -12,8 +12,11 @@
 
 """Providers, inventories and traits in Placement, as values.
 
-Reading makes values of what Placement holds; writing carries out one change at
-a time, each of which is one request. What has to change is decided elsewhere.
+Reading returns Placement's data as values; writing sends one request for each
+change. What has to change is decided elsewhere.
+
+Not openstacksdk's resources: they have no reshape, and their microversions end
+at 1.20, before generations in every answer and nested candidates.
 """
 
 from collections.abc import Container
@@ -27,14 +30,14 @@ from nova_vgpu import values
 from nova_vgpu.placement import request
 
 _PROVIDERS = '/resource_providers'
-# The last one in which a reshape leaves the types of consumers as they are.
-# Nova gives them none, and later ones do not take that for an answer.
+# The last one in which a reshape leaves the types of consumers unchanged. Nova
+# sets none, and later ones require one.
 _WITHOUT_CONSUMER_TYPES = '1.37'
 _Json = dict[str, typing.Any]
 
 
 class Part(enum.Flag):
-    """What to read of a provider beside where it is in the tree."""
+    """What to read of a provider beside its place in the tree."""
 
     TRAITS = enum.auto()
     INVENTORIES = enum.auto()
@@ -43,7 +46,7 @@ class Part(enum.Flag):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way to satisfy a request: which provider gives what."""
+    """An allocation candidate: a provider and its resources."""
 
     provider: str
     resources: tuple[tuple[str, int], ...]
@@ -65,11 +68,11 @@ class PlacementClient:
     ) -> values.PlacementTree:
         """The providers of a compute node.
 
-        A generation is that of the first request: whatever changed while the
-        rest was read makes a write that relies on it fail.
+        Generations are those of the first request: a write fails if
+        something changed while the rest was read.
 
-        :param only: names of the providers that the parts are wanted of.
-        :param consumers_of: names of those whose consumers are wanted, too.
+        :param only: names of the providers whose parts are read.
+        :param consumers_of: names of those whose consumers are read.
         """
         found = self._call('GET', _PROVIDERS, params={'name': node})
         if not found['resource_providers']:
@@ -91,10 +94,10 @@ class PlacementClient:
     def apply(
         self, change: values.Change, generations: dict[str, int]
     ) -> None:
-        """Carry out one change.
+        """Make one change.
 
-        :param generations: those of the providers by UUID; kept up to date.
-        :raises Conflict: if something is not as it was.
+        :param generations: those of the providers by UUID; updated here.
+        :raises Conflict: if something has changed since it was read.
         """
         match change:
             case values.CreateTrait():
@@ -118,7 +121,7 @@ class PlacementClient:
     def list_candidates(
         self, resource_class: str, amount: int, required: Iterable[str] = ()
     ) -> tuple[Candidate, ...]:
-        """Who could give that much of a resource, with those traits."""
+        """Allocation candidates for a resource with those traits."""
         query = {'resources': f'{resource_class}:{amount}'}
         if required:
             query['required'] = ','.join(required)
@@ -136,7 +139,7 @@ class PlacementClient:
     def _complete(
         self, tree: values.PlacementTree, part: Part
     ) -> values.PlacementTree:
-        """Add what all of Placement knows, as far as the parts need it."""
+        """Add all traits and resource classes of Placement, if needed."""
         traits: list[str] = []
         classes: list[_Json] = []
         if Part.TRAITS in part:
@@ -161,7 +164,7 @@ class PlacementClient:
         if Part.INVENTORIES in part:
             found = self._call('GET', f'{path}/inventories')['inventories']
             used: dict[str, int] = {}
-            if found:  # nothing can be allocated of nothing
+            if found:  # no inventory, no usage
                 used = self._call('GET', f'{path}/usages')['usages']
             held = dataclasses.replace(
                 held,
@@ -189,7 +192,7 @@ class PlacementClient:
     def _reshape(
         self, change: values.Reshape, generations: dict[str, int]
     ) -> None:
-        """Placement does not say which generations this leads to."""
+        """Placement's answer does not contain the new generations."""
         body = {
             'inventories': {
                 part.uuid: {
@@ -211,11 +214,11 @@ class PlacementClient:
                 json=body,
             )
         except request.Forbidden as error:
-            # By the defaults since 2023.1 an administrator may not.
+            # Since 2023.1 an administrator may not, by default.
             raise exception.PlacementError(
-                f'{error} It takes the role "service", which the account of '
-                'nova-compute has: log in by the section [placement] of its '
-                'nova.conf.'
+                f'{error} The role "service" is required, which the account '
+                'of nova-compute has: log in with the section [placement] of '
+                'its nova.conf.'
             ) from error
 
     def _set(
@@ -243,7 +246,7 @@ def _inventories(inventories: Iterable[values.Inventory]) -> _Json:
 
 
 def _consumer(uuid: str, found: _Json) -> values.Consumer | None:
-    """The consumer; None if it has given everything back since."""
+    """The consumer; None if its allocations were deleted since."""
     if not found['allocations']:
         return None
     return values.Consumer(
@@ -275,7 +278,7 @@ def _allocations(consumer: values.Consumer) -> _Json:
 def _in_order(
     listed: Iterable[_Json],
 ) -> tuple[values.PlacementProvider, ...]:
-    """The root, and below each provider its children by name."""
+    """The root, and after each provider its children by name."""
     children: dict[str | None, list[values.PlacementProvider]] = {}
     for found in listed:
         held = values.PlacementProvider(

@@ -10,13 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""One request to Placement, and the attempts that it takes.
+"""One request to Placement, with retries.
 
-A request that got no answer, or that the service itself failed on, is made
-again until a deadline. That is safe with all requests of this project, also if
-the first attempt was carried out and only its answer got lost: what is written
-carries the provider's generation or a UUID of our choice, so Placement refuses
-the second attempt as a conflict, and everything is read anew.
+A request that got no answer, or a server error, is sent again until a
+deadline. That is safe with all requests of this project, even if the first
+attempt succeeded and only its answer was lost: a write has the provider's
+generation or a UUID of our choice, so Placement refuses the second attempt as
+a conflict, and everything is read again.
+
+Not the retries of keystoneauth's adapter: they count attempts, so they have
+neither a deadline nor random waits, and do not repeat a failed discovery.
 """
 
 import itertools
@@ -43,7 +46,7 @@ _IN_URL = re.compile(r'(?<=://)[^/@\s]+@')
 
 
 class Conflict(exception.PlacementError):
-    """Something is not as it was when it was read; reading anew may help."""
+    """Something has changed since it was read; read again."""
 
 
 class Forbidden(exception.PlacementError):
@@ -51,7 +54,7 @@ class Forbidden(exception.PlacementError):
 
 
 class _NoAnswer(Exception):
-    """An attempt failed in a way that the next one need not."""
+    """An attempt failed; another one may succeed."""
 
 
 class Requester:
@@ -68,13 +71,13 @@ class Requester:
     def call(
         self, method: str, path: str, **arguments: typing.Any
     ) -> typing.Any:
-        """The answer's JSON, or None if it has none.
+        """The JSON of the answer, None if it is empty.
 
-        :param arguments: of keystoneauth's request; ``microversion`` for one
-            that is not the usual.
-        :raises Conflict: if somebody else was faster.
+        :param arguments: of keystoneauth's request; ``microversion`` if it
+            differs from ours.
+        :raises Conflict: if the generation is outdated.
         :raises Forbidden: if the account may not do this.
-        :raises PlacementError: if Placement says no, or does not answer.
+        :raises PlacementError: if Placement refuses, or does not answer.
         """
         clock = self.patience.clock
         began = clock()
@@ -114,7 +117,7 @@ class Requester:
             # TypeError: an option of [placement] with a value that
             # keystoneauth cannot use.
             raise exception.PlacementError(
-                f'Placement cannot be asked: {_clean(error)}'
+                f'The request to Placement failed: {_clean(error)}'
             ) from error
         return _read(method, path, response)
 
@@ -124,8 +127,8 @@ def _read(method: str, path: str, response: typing.Any) -> typing.Any:
     if status >= 500 or status == _TOO_MANY:
         raise _NoAnswer(f'{method} {path}: {status} {_reason(response)}')
     if status >= 400:
-        # A provider may be gone since it was listed. That there are no
-        # providers at all means that this is no Placement.
+        # A provider may have been deleted since it was listed. But a missing
+        # list of providers means that this is not Placement.
         gone = status == _NOT_FOUND and path.startswith('/resource_providers/')
         family: type[exception.PlacementError] = exception.PlacementError
         if gone or status == _CONFLICT:
@@ -140,7 +143,7 @@ def _read(method: str, path: str, response: typing.Any) -> typing.Any:
     try:
         return response.json()
     except ValueError as error:
-        raise _NoAnswer(f'{method} {path}: the answer is no JSON') from error
+        raise _NoAnswer(f'{method} {path}: the answer is not JSON') from error
 
 
 def _reason(response: typing.Any) -> str:
@@ -153,5 +156,5 @@ def _reason(response: typing.Any) -> str:
 
 
 def _clean(error: Exception) -> str:
-    """The error's text without credentials that a URL may carry."""
+    """The error's text without credentials in URLs."""
     return _IN_URL.sub('***@', str(error))

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How long to go on trying, and how long to wait in between.
+"""How long to retry, and how long to wait in between.
 
 The waits double up to a limit and vary at random, so that the compute nodes of
-a cloud do not come back all at the same moment after an outage.
+a cloud do not all retry at the same moment after an outage.
 """
 
 from collections.abc import Callable
@@ -24,10 +24,11 @@ import time
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """The times, in seconds; the clock and the sleep are for tests to give.
+    """Times in seconds; tests replace the clock and the sleep.
 
     ``deadline`` is for one request with all its attempts, ``timeout`` for one
-    attempt. ``conflicts`` is how often in a row somebody else may be faster.
+    attempt. ``conflicts`` is the number of retries after a generation
+    conflict.
     """
 
     deadline: float = 60.0
@@ -41,8 +42,8 @@ class RetryPolicy:
     def wait(self, attempt: int, until: float) -> bool:
         """Wait before the next attempt; False if there is no time for one.
 
-        :param attempt: how many there were, from 1.
-        :param until: when the deadline is, by the clock.
+        :param attempt: the number of attempts made so far, from 1.
+        :param until: the deadline on the clock.
         """
         longest = min(self.first_wait * 2 ** (attempt - 1), self.longest_wait)
         # Not for cryptography.

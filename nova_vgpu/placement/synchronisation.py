@@ -10,12 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Bring Placement to what was decided, however often somebody else is faster.
+"""Write what was decided to Placement, again after generation conflicts.
 
-Placement gives each provider a generation, which every write moves on: Nova's,
-and each allocation of a server. A write that relies on an old one is refused.
-Then everything is read and decided anew, because what was decided may not be
-right any more.
+Every write increments the generation of a provider: Nova's, and each
+allocation of a server. A write with an old generation is refused. Then
+everything is read and decided again, because the decision may be outdated.
 """
 
 from collections.abc import Callable
@@ -41,10 +40,10 @@ def synchronise(
 ) -> values.Difference:
     """Read, decide and write until there is nothing left to write.
 
-    :param report: is told of each change once it is made.
-    :returns: what was decided last.
-    :raises PlacementError: if Placement does not answer, refuses, or if
-        somebody else is faster time and again.
+    :param report: is called after each change.
+    :returns: the last decision.
+    :raises PlacementError: if Placement does not answer, refuses, or if the
+        generation conflict persists.
     """
     patience = placement.patience
     refusals = 0
@@ -60,13 +59,13 @@ def synchronise(
                 done += 1
         except request.Conflict as conflict:
             refusals = 1 if done else refusals + 1
-            LOG.debug('reading anew: %s', conflict)
+            LOG.debug('reading again: %s', conflict)
             until = patience.clock() + patience.deadline
             if refusals > patience.conflicts or not patience.wait(
                 refusals, until
             ):
                 raise exception.PlacementError(
-                    f'Somebody else was faster {refusals} times in a row. '
+                    f'Generation conflict persists after {refusals} attempts. '
                     f'{conflict}'
                 ) from conflict
         else:

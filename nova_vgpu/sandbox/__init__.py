@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A host that is not there: described once, shown as sysfs and as libvirt XML.
+"""A simulated host: described once, shown as sysfs and as libvirt XML.
 
-It stands in for hardware in the demonstration and in tests, and keeps the
+It replaces hardware in the demonstration and in tests, and follows the
 hardware's rules: one size of vGPU per GPU, one vGPU per virtual function, and
 lists of types that shrink as the GPU fills up.
 """

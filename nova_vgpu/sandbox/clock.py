@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Time that passes only when somebody sleeps."""
+"""A clock that only advances when a caller sleeps."""
 
 import threading
 
@@ -30,6 +30,6 @@ class Clock:
             self._now += max(seconds, 0.0)
 
     def set(self, now: float) -> None:
-        """Go to a time, be it in the past."""
+        """Set the time, also to the past."""
         with self._lock:
             self._now = now

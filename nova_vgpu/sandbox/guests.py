@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Guests with vGPUs, and their XML as Nova has libvirt keep it."""
+"""Guests with vGPUs, and their XML as Nova defines it in libvirt."""
 
 from collections.abc import Mapping
 import dataclasses
@@ -29,13 +29,13 @@ class Guest:
     mdevs: Mapping[str, str | None]
     functions: Mapping[str, str | None]
     running: bool = False
-    #: Whether its devices say that they are vGPUs, as this project's driver
-    #: has it; those of Nova's PCI passthrough do not.
+    #: Whether its devices have the aliases of this project's driver; those
+    #: of Nova's PCI passthrough do not.
     notes: bool = True
 
     @property
     def devices(self) -> list[str]:
-        """What tells its devices: UUIDs and names of functions."""
+        """The ids of its devices: UUIDs and names of functions."""
         parse = values.PciAddress.parse
         functions = (parse(f).node_device_name for f in self.functions)
         return [*self.mdevs, *functions]

@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The GPUs of a simulated host, and their time.
+"""The GPUs of a simulated host over time.
 
-The state is a list of GPUs, each a value that is replaced when something
-happens to it. What takes its time is noted with the time at which it is due,
-and is there for whoever looks after that. The past is remembered for libvirt,
-which may lag behind.
+The state is a list of GPUs, each a value that is replaced when it changes. A
+change that takes time is stored with the time at which it is due, and is
+visible to readers after that. Past states are stored for libvirt, which may
+lag behind.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from nova_vgpu.sandbox import host
 from nova_vgpu.sandbox import memory_tree
 from nova_vgpu.sandbox import rendering
 
-#: How long the past is remembered.
+#: How long past states are stored.
 _MEMORY_SECONDS = 3600.0
 
 
@@ -45,7 +45,7 @@ class Delays:
 
 @dataclasses.dataclass(frozen=True)
 class Coming:
-    """What will be there in a while: VFs, or types if there is no number."""
+    """A pending change: VFs, or types if there is no number."""
 
     due: float
     address: values.PciAddress
@@ -68,12 +68,12 @@ class Hardware:
         self.clock = clock.Clock(self.lock)
         self.gpus = list(gpus)
         self.delays = Delays()
-        #: Whether a running guest has an mdev (by UUID) or a function (by its
+        #: Whether a running guest uses an mdev (by UUID) or a function (by its
         #: name in libvirt).
         self.in_use: Callable[[str], bool] = _nobody
-        #: Called with the functions that come to offer mdev types.
+        #: Called with the functions that begin to offer mdev types.
         self.udev: Callable[[frozenset[str]], None] = _unmanaged
-        #: The only driver that may have a GPU, by its address.
+        #: The only driver that may bind to a GPU, by its address.
         self.overrides: dict[values.PciAddress, str] = {}
         self.coming: list[Coming] = []
         self.history: list[tuple[float, tuple[host.GPU, ...]]] = []
@@ -103,7 +103,7 @@ class Hardware:
             return [gpus for time, gpus in self.history if time <= then][-1]
 
     def get(self, address: values.PciAddress) -> host.GPU:
-        """The GPU with this very address.
+        """The GPU with this address.
 
         :raises OSError: if there is none.
         """
@@ -146,7 +146,7 @@ class Hardware:
             return on_their_way[-1] if on_their_way else self.get(address).vfs
 
     def is_any_used(self, gpu: host.GPU) -> bool:
-        """Whether a running guest has something of the GPU."""
+        """Whether a running guest uses a device of the GPU."""
         names = [gpu.address, *gpu.vf_addresses]
         mdevs = [c.uuid for c in gpu.pinned() if c.uuid is not None]
         return any(
@@ -163,10 +163,10 @@ class Hardware:
                 if gpu.address == address:
                     self.gpus[index] = dataclasses.replace(gpu, **changes)
 
-    # -- what takes its time ------------------------------------------------
+    # -- pending changes ----------------------------------------------------
 
     def expect_vfs(self, address: values.PciAddress, number: int) -> None:
-        """VFs come in a while, and their types after them."""
+        """VFs appear after a while, and their types after them."""
         gpu = self.get(address)
         due = self.clock.now() + self.delays.vfs
         self.coming.append(Coming(due, address, number))
@@ -179,13 +179,13 @@ class Hardware:
         self.coming = [c for c in self.coming if c.address != address]
 
     def expect_types(self, address: values.PciAddress) -> None:
-        """Types come in a while, after VFs that are still to come."""
+        """Types appear after a while, after pending VFs."""
         vfs = [c.due for c in self.coming if c.address == address]
         due = max((self.clock.now(), *vfs)) + self.delays.types
         self.coming.append(Coming(due, address))
 
     def settle(self) -> None:
-        """Let everything be there that is due."""
+        """Apply all changes that are due."""
         with self.lock:
             while self.coming:
                 first = min(self.coming, key=lambda coming: coming.due)
@@ -200,7 +200,7 @@ class Hardware:
             self._note(self.clock.now())
 
     def _note(self, now: float) -> None:
-        """Remember the state, if it is another one than before."""
+        """Store the state, if it has changed."""
         gpus = tuple(self.gpus)
         if self.history and self.history[-1][1] == gpus:
             return
@@ -212,7 +212,7 @@ class Hardware:
         self.render()
 
     def render(self) -> None:
-        """Show the state as it is; what did not change is not made anew."""
+        """Show the current state; unchanged parts are not rendered again."""
         before, self._rendered = self._rendered, {}
         for gpu in self.gpus:
             override = self.overrides.get(gpu.address)
@@ -228,7 +228,7 @@ class Hardware:
         self._tell_udev()
 
     def begin_history(self) -> None:
-        """Let the state of now be that of always."""
+        """Drop the past states."""
         self.history = [(-math.inf, tuple(self.gpus))]
         self.render()
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The description of a simulated host, and the rules that it keeps."""
+"""The description of a simulated host, and the rules that it follows."""
 
 from collections.abc import Iterator
 import dataclasses
@@ -26,7 +26,7 @@ _NAMESPACE = uuid.UUID('5d1f8f5e-6d5c-4f0e-9f5a-3c1c5a6f0b11')
 class Created:
     """A vGPU on a simulated GPU; ``vf`` counts its VFs from 0.
 
-    An mdev without a UUID has one that follows from its place.
+    An mdev without a UUID gets one that depends on its place.
     """
 
     type_id: str
@@ -38,10 +38,10 @@ class Created:
 class GPU:
     """A board in a slot.
 
-    ``vendor_vfio`` picks the framework without mdevs; ``driver`` None is a
-    board without one; ``types_ready`` False one whose driver has not brought
-    up its types yet. ``raw_numvfs`` False is a driver that leaves VFs to its
-    own tool; ``mixed`` is the mode for vGPUs of several sizes; with
+    ``vendor_vfio`` selects the framework without mdevs; ``driver`` None is a
+    board without one; ``types_ready`` False one whose driver does not show its
+    types yet. ``raw_numvfs`` False is a driver that requires its own tool for
+    VFs; ``mixed`` is the mode for vGPUs of several sizes; with
     ``instances``, the GPU has instances for types that are backed by MIG.
     """
 
@@ -84,14 +84,14 @@ class GPU:
         return 0 if self.on(vf) else min(left, 1)
 
     def left(self, wanted: boards.BoardType) -> int:
-        """How many more of a type fit on the GPU, as its memory goes."""
+        """How many more of a type fit into the GPU's memory."""
         sizes = {t.id: t.framebuffer_mib for t in self.board.types}
         in_use = [sizes[created.type_id] for created in self.created]
         if not self.mixed:
             if any(size != wanted.framebuffer_mib for size in in_use):
                 return 0  # one size per GPU
             return max(wanted.maximum - len(in_use), 0)
-        # No board says what it has; its biggest type takes all of it.
+        # Boards do not show their memory; the biggest type takes all of it.
         free = max(sizes.values()) - sum(in_use)
         alike = in_use.count(wanted.framebuffer_mib)
         fitting = free // max(wanted.framebuffer_mib, 1)
@@ -101,7 +101,7 @@ class GPU:
         return tuple(created for created in self.created if created.vf == vf)
 
     def pinned(self) -> tuple[Created, ...]:
-        """Its vGPUs, with UUIDs that do not follow from their places."""
+        """Its vGPUs, with UUIDs that do not depend on their places."""
         if self.vendor_vfio:
             return self.created
         return tuple(

@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A kernel that is not there: GPUs whose sysfs can be read and written.
+"""A simulated kernel: GPUs whose sysfs can be read and written.
 
 ``Kernel.files`` shows the state of the GPUs as sysfs, and a write to a file
 there has the effect, or the error, that it has on a real host. Nothing waits:
-time passes when somebody sleeps on ``Kernel.clock``, and what takes its time
-is there after that.
+time only advances when a caller sleeps on ``Kernel.clock``, and pending
+changes are visible after that.
 """
 
 from collections.abc import Callable
@@ -77,11 +77,11 @@ class Kernel(hardware.Hardware):
         #: The driver of each GPU when it was plugged in.
         self.drivers = {gpu.address: gpu.driver for gpu in gpus}
 
-    # -- what happens to it -------------------------------------------------
+    # -- changes ------------------------------------------------------------
 
     @contextlib.contextmanager
     def effect(self, description: str) -> Iterator[None]:
-        """Something that changes the host, for whoever observes that."""
+        """A change of the host, for observers."""
         with self.lock:
             self.observe(description, False)
             yield
@@ -107,7 +107,7 @@ class Kernel(hardware.Hardware):
             stores.store(self, what, text)
 
     def fail(self, fragment: str, number: int, times: int = 1) -> None:
-        """Let the next writes to files with this in their path fail."""
+        """Make the next writes to files with this in their path fail."""
         with self.lock:
             self.faults.append(Fault(fragment, number, times))
 
@@ -120,7 +120,7 @@ class Kernel(hardware.Hardware):
     def set_override(
         self, address: values.PciAddress, driver: str | None
     ) -> None:
-        """Let only this driver have a GPU, or whichever fits."""
+        """Allow only this driver to bind to a GPU, or any that matches."""
         with self.effect(f'driver_override {driver} of {address}'):
             self.overrides.pop(address, None)
             if driver is not None:
@@ -128,7 +128,7 @@ class Kernel(hardware.Hardware):
             self.render()
 
     def bind(self, address: values.PciAddress, driver: str) -> None:
-        """Give a GPU to a driver; its own one brings up types in a while."""
+        """Bind a GPU to a driver; its own one shows types after a while."""
         gpu = self.get(address)
         own = driver == gpu.board.driver
         self.update(address, driver='default' if own else driver)
@@ -136,7 +136,7 @@ class Kernel(hardware.Hardware):
             self.expect_types(address)
 
     def lose_types(self, address: values.PciAddress) -> None:
-        """What a GPU without its own driver has: no types, no vGPUs."""
+        """A GPU without its own driver: no types, no vGPUs."""
         self.coming = [
             coming
             for coming in self.coming
@@ -144,10 +144,10 @@ class Kernel(hardware.Hardware):
         ]
         self.update(address, types_ready=False, created=(), mixed=False)
 
-    # -- what befalls a host ------------------------------------------------
+    # -- events -------------------------------------------------------------
 
     def reboot(self, upgrade: bool = False) -> None:
-        """Start anew, perhaps with another release of the driver."""
+        """Reboot, perhaps with another release of the driver."""
         with self.lock:
             self.overrides.clear()
             self.coming.clear()
@@ -173,7 +173,7 @@ class Kernel(hardware.Hardware):
         return 'default' if driver == rendering.STUB else driver
 
     def upgrade_driver(self) -> None:
-        """Another release of the driver, which numbers types anew.
+        """Load another release of the driver, which renumbers types.
 
         :raises ValueError: if there are vGPUs: a driver in use stays.
         """
@@ -190,7 +190,7 @@ class Kernel(hardware.Hardware):
             self.settle()
 
     def unplug(self, address: values.PciAddress) -> None:
-        """Take a GPU out of the host, whatever is on it."""
+        """Remove a GPU from the host, with all that is on it."""
         with self.lock:
             gone = self.get(address)
             self.expect_nothing(address)

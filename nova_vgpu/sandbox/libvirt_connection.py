@@ -10,18 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A connection to a simulated libvirt, and what is got from it.
+"""A connection to a simulated libvirt, and its objects.
 
-All that it asks goes by names and comes back as text and numbers: the host may
-be in this process, or in another one behind a manager of
-:mod:`multiprocessing`.
+Arguments are names and results are text and numbers: the host may be in this
+process, or in another one behind a manager of :mod:`multiprocessing`.
 """
 
 import typing
 
 
 class End(typing.Protocol):
-    """What a connection asks, in words that go from process to process."""
+    """What a connection calls, with arguments that can be pickled."""
 
     def list_devices(self, flags: int) -> list[str]: ...
 
@@ -41,7 +40,7 @@ class End(typing.Protocol):
 
 
 class NodeDevice:
-    """Stands for a node device of that name, as ``virNodeDevice`` does."""
+    """A node device by name, like ``virNodeDevice``."""
 
     def __init__(self, end: End, name: str) -> None:
         self._end = end
@@ -85,7 +84,7 @@ class NodeDevice:
 
 
 class Domain:
-    """Stands for a guest, as ``virDomain`` does."""
+    """A guest, like ``virDomain``."""
 
     def __init__(self, end: End, uuid: str, name: str) -> None:
         self._end = end

@@ -13,8 +13,7 @@
 """libvirt on a simulated kernel: node devices, mdevs and guests.
 
 :class:`LibvirtHost` is a connection as this project uses one. It shows what
-the kernel shows, perhaps some seconds later, and what it was told itself at
-once.
+the kernel shows, perhaps some seconds later, and its own changes at once.
 """
 
 from collections.abc import Mapping
@@ -49,7 +48,7 @@ def make_error(
 ) -> Exception:
     """An error of libvirt, as its library raises it."""
     error = libvirt.libvirtError(message)
-    error.args = (message,)  # and not what some other thread did last
+    error.args = (message,)  # and not the last error of another thread
     level = libvirt.VIR_ERR_ERROR
     error.err = (code, domain, message, level, None, None, None, -1, -1)
     made: Exception = error
@@ -103,9 +102,9 @@ class LibvirtHost(libvirt_connection.Connection):
         super().__init__()
         self._kernel = its_kernel
         self._lock = its_kernel.lock
-        #: Seconds until it shows what others did.
+        #: Seconds until it shows changes that others made.
         self.lag = 0.0
-        #: Whether mdevs start that are told to, when their parents appear.
+        #: Whether mdevs with autostart start when their parents appear.
         self.autostarts = True
         self.guests: dict[str, guests.Guest] = {}
         self._boots = its_kernel.boots
@@ -167,7 +166,7 @@ class LibvirtHost(libvirt_connection.Connection):
             return self.mdevs.define(xml).name()
 
     def _look(self) -> dict[str, PciDevice]:
-        """Look at the kernel, as far as that has been noticed by now."""
+        """Read the kernel's state, with the delay."""
         self._notice_reboot()
         gpus = self._kernel.get_gpus(self.lag)
         self.mdevs.see(gpus, self._kernel.clock.now() - self.lag)
@@ -192,7 +191,7 @@ class LibvirtHost(libvirt_connection.Connection):
             self.mdevs.restart(autostart=False)
 
     def _start_mdevs(self, parents: frozenset[str]) -> None:
-        """What udev has mdevctl do."""
+        """What mdevctl does when udev calls it."""
         with self._lock:
             self._notice_reboot()
             if self.autostarts:
@@ -233,7 +232,7 @@ class LibvirtHost(libvirt_connection.Connection):
         mdevs: Mapping[str, str | None] | None = None,
         functions: Mapping[str, str | None] | None = None,
     ) -> str:
-        """Define a guest with vGPUs of types of these names; its UUID."""
+        """Define a guest with vGPUs of these types; returns its UUID."""
         uuid = str(uuidlib.uuid5(_NAMESPACE, name))
         with self._kernel.effect(f'definition of guest {name}'):
             self.guests[name] = guests.Guest(
@@ -244,7 +243,7 @@ class LibvirtHost(libvirt_connection.Connection):
     def start_guest(self, name: str) -> None:
         """Start a guest.
 
-        :raises libvirtError: if a device of it is missing or taken.
+        :raises libvirtError: if one of its devices is missing or in use.
         """
         with self._lock:
             self._notice_reboot()
@@ -267,7 +266,7 @@ class LibvirtHost(libvirt_connection.Connection):
             del self.guests[name]
 
     def is_used(self, device: str) -> bool:
-        """Whether a running guest has this mdev or function."""
+        """Whether a running guest uses this mdev or function."""
         with self._lock:
             self._notice_reboot()
             return any(

@@ -12,9 +12,9 @@
 
 """A whole simulated machine: kernel, vendor's programs and libvirt.
 
-Its state can be taken out, sent to another process and put back: a test can
-let a process be killed in the middle of something and go on with what that
-left of the machine. Several processes can use one machine by :func:`share`.
+Its state can be exported, sent to another process and restored: a test can
+kill a process in the middle of a change and continue with the machine that it
+left. Several processes can use one machine by :func:`share`.
 """
 
 import dataclasses
@@ -56,7 +56,7 @@ class Machine:
 
     def load(self, snapshot: Snapshot) -> None:
         with self.kernel.lock:
-            # Before the kernel, which libvirt looks at when it changes.
+            # Before the kernel, which libvirt reads when it changes.
             self.libvirt.load(snapshot.libvirt)
             self.tools.load(snapshot.tools)
             self.kernel.load(snapshot.kernel)
@@ -76,7 +76,7 @@ class SharedFiles(files.Files):
         return tuple(self._proxy.list(*parts))
 
     def list_marked(self, *parts: str) -> dict[str, object]:
-        """Extends the list: nothing is known to be the same as before."""
+        """Extends the list: every entry counts as changed."""
         return dict.fromkeys(self.list(*parts), self.mark(*parts))
 
     def mark(self, *parts: str) -> object:

@@ -13,8 +13,8 @@
 """Mediated devices as libvirt manages them, on a simulated kernel.
 
 A node device can be active, which is a device in sysfs, persistent, which is a
-definition of mdevctl, or both. Errors are made by whoever is in libvirt's
-place: Nova's tests have a libvirt of their own.
+definition of mdevctl, or both. The caller provides libvirt's errors: Nova's
+tests have their own libvirt.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ _MDEVS = ('bus', 'mdev', 'devices')
 
 @dataclasses.dataclass(frozen=True)
 class Errors:
-    """How libvirt says what is wrong: by a message and a code."""
+    """Creates an error of libvirt: a message and a code."""
 
     make: Callable[[str, int], Exception]
     kind: type[Exception]
@@ -58,7 +58,7 @@ class Mdev:
         self.changed = 0.0
 
     def name(self) -> str:
-        """With its parent, as libvirt has it since 7.7."""
+        """With its parent, as libvirt names it since 7.7."""
         suffix = self._parent.removeprefix('pci_')
         return f'mdev_{self.uuid.replace("-", "_")}_{suffix}'
 
@@ -108,7 +108,7 @@ class Mdev:
         return 0
 
     def destroy(self) -> int:
-        """Refuses for one that is in use, where the kernel would wait."""
+        """Refuses for one that is in use, where the kernel would block."""
         with self._mdevs.lock:
             if not self.active:
                 raise self._mdevs.refuse(
@@ -148,35 +148,35 @@ class Mdevs:
         self._errors = errors
         self.lock = its_kernel.lock
         self.effect = its_kernel.effect
-        #: Whether a running guest has an mdev of this UUID.
+        #: Whether a running guest uses an mdev of this UUID.
         self.is_used = is_used
         #: Whether libvirt shows a device of this name.
         self._is_shown = is_shown
         self.devices: dict[str, Mdev] = {}
-        #: When those that are no more were stopped.
+        #: When those that no longer exist were stopped.
         self._stopped: dict[str, float] = {}
         for parent, type_id, uuid in list_mdevs(its_kernel.get_gpus()):
             mdev = self._adopt(parent, type_id, uuid)
             mdev.persistent = mdev.starts_itself = True
 
     def _adopt(self, parent: str, type_id: str, uuid: str) -> Mdev:
-        """One that somebody else put on a GPU."""
+        """One that was created without libvirt."""
         mdev = Mdev(self, parent, type_id, uuid)
         mdev.active = True
         self.devices[mdev.name()] = mdev
         return mdev
 
     def refuse(self, message: str) -> Exception:
-        """The error for what cannot be done to a device as it is."""
+        """The error for an operation that is invalid in the device's state."""
         return self._errors.make(message, self._errors.operation_invalid)
 
     def fail(self, message: str) -> Exception:
-        """The error for what did not work."""
+        """The error for an operation that failed."""
         return self._errors.make(
             f'internal error: {message}', self._errors.internal_error
         )
 
-    # -- what libvirt tells -------------------------------------------------
+    # -- what libvirt shows -------------------------------------------------
 
     def get_all_devices(self) -> list[str]:
         """Inactive ones as well: the old call does not tell them apart."""
@@ -242,7 +242,7 @@ class Mdevs:
         mdev.changed = self._kernel.clock.now()
 
     def stop(self, mdev: Mdev) -> None:
-        """Stop one that nobody uses; with its GPU, it is gone already."""
+        """Stop one that is not in use; it may be gone with its GPU."""
         try:
             self._kernel.files.write('1', *_MDEVS, mdev.uuid, 'remove')
         except OSError as reason:
@@ -255,30 +255,30 @@ class Mdevs:
         self.forget(mdev)
 
     def forget(self, mdev: Mdev) -> None:
-        """Unless something keeps it."""
+        """Unless it is active or defined."""
         if not mdev.active and not mdev.persistent:
             self._stopped[mdev.uuid] = mdev.changed
             self.devices.pop(mdev.name(), None)
 
     def start_those_on(self, parents: Iterable[str] | None = None) -> None:
-        """Start those that are told to, on these functions or on any.
+        """Start those with autostart, on these functions or on any.
 
-        What does not start stays as it is, and nobody hears of it.
+        One that does not start stays as it is, without an error.
         """
         with self.lock:
             for mdev in list(self.devices.values()):
                 wanted = parents is None or mdev.parent() in parents
-                # The kernel knows: with its parent, it may have gone without
-                # libvirt having noticed.
+                # The kernel's state counts: it may be gone with its parent
+                # before libvirt has noticed.
                 there = self._kernel.find_mdev(mdev.uuid) is not None
                 if wanted and mdev.starts_itself and not there:
                     with contextlib.suppress(self._errors.kind):
                         self.start(mdev)
 
-    # -- what comes without it ----------------------------------------------
+    # -- changes without libvirt --------------------------------------------
 
     def restart(self, autostart: bool) -> None:
-        """What is left after a reboot of GPUs that were reset."""
+        """The state after a reboot, with the GPUs reset."""
         with self.lock:
             for mdev in list(self.devices.values()):
                 mdev.active = False
@@ -288,9 +288,9 @@ class Mdevs:
                 self.start_those_on()
 
     def see(self, gpus: Iterable[host.GPU], when: float) -> None:
-        """Take notice of how the host was at a time.
+        """Update from the state of the host at a time.
 
-        It says nothing about what libvirt did itself after that.
+        Later changes by libvirt itself are not affected.
         """
         with self.lock:
             # A UUID may be defined on one parent and started on another.
@@ -308,7 +308,7 @@ class Mdevs:
 
     def _parse(self, xml: str) -> Mdev:
         try:
-            # Whoever manages mdevs wrote it, in a test.
+            # From a test that manages mdevs.
             device = ElementTree.fromstring(xml)  # noqa: S314
         except ElementTree.ParseError as error:
             raise self._errors.make(

@@ -12,9 +12,9 @@
 
 """A tree of files in memory that reads like one on a disk.
 
-Directories make their entries when somebody looks into them, so that a large
-host costs only what is read of it. A file that can be written names what
-writing to it does; a link names where it leads from the top.
+Directories create their entries when they are read, so that a large host costs
+only what is read of it. A writable file names the effect of writing to it; a
+link names its target from the top.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ class Link:
 class Attribute:
     """A file; without ``text`` it cannot be read, without ``store`` written.
 
-    ``store`` is what is done when it is written, and to what.
+    ``store`` is the effect of writing to it.
     """
 
     text: str | None
@@ -53,11 +53,11 @@ class Attribute:
 
 
 class Directory:
-    """A directory whose entries are made on demand, once."""
+    """A directory whose entries are created on demand, once."""
 
     def __init__(self, make: Callable[[], Mapping[str, 'Node']]) -> None:
         self._make = make
-        #: Where paths from here lead, for those that were asked for.
+        #: The targets of paths from here that were already resolved.
         self.known: dict[tuple[Path, bool], tuple[Path, Node]] = {}
 
     @functools.cached_property
@@ -69,7 +69,7 @@ Node = Directory | Link | Attribute
 
 
 class Source(typing.Protocol):
-    """Who knows the tree of the moment, and takes what is written to it."""
+    """Provides the current tree, and handles writes to it."""
 
     def get_root(self) -> Directory: ...
 
@@ -103,9 +103,9 @@ class MemoryFiles(files.Files):
         return {name: self.mark(*parts, name) for name in self.list(*parts)}
 
     def mark(self, *parts: str) -> object:
-        """A mark that lasts as long as what it stands for says the same.
+        """A mark that changes when the content changes.
 
-        The kernel's do not last longer: nothing of this changes in place.
+        As the kernel's: nothing of this changes in place.
         """
         match parts:
             case ('bus', 'pci', 'devices', _):

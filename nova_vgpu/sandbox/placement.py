@@ -14,7 +14,7 @@
 
 ``python -m nova_vgpu.sandbox.placement DIRECTORY`` serves it on a free port
 of 127.0.0.1 and prints the port. It ends when its standard input does, so that
-it cannot outlive whoever started it, however that ended.
+it cannot outlive the process that started it.
 """
 
 from collections.abc import Iterator
@@ -30,8 +30,8 @@ from nova_vgpu import exception
 
 TOKEN = 'admin'  # noqa: S105 (all that Placement's noauth2 takes)
 
-# noauth2 gives nobody the role of a service, which some requests take. By the
-# former defaults the administrator may do everything.
+# noauth2 has no role "service", which some requests require. With the former
+# defaults the administrator may do everything.
 _CONFIGURATION = """\
 [api]
 auth_strategy = noauth2
@@ -51,7 +51,7 @@ endpoint_override = {url}
 
 
 def access(url: str, token: str = TOKEN) -> str:
-    """What a nova.conf has to say to get there."""
+    """The lines of nova.conf to connect to it."""
     return _ACCESS.format(token=token, url=url)
 
 
@@ -70,7 +70,7 @@ def run_placement(directory: pathlib.Path) -> Iterator[str]:
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            # Ctrl-C is for the parent, which then ends it in good order.
+            # Ctrl-C is for the parent, which then stops it.
             start_new_session=True,
         ) as server,
     ):

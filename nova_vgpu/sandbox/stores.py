@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a kernel does when a file of its sysfs is written to.
+"""The effects of writing to files of sysfs.
 
 Each function takes the text, checks it against the state of the GPU in the
 order in which the kernel and the vendor's driver do, and changes the state or
@@ -37,17 +37,17 @@ _UUID_LENGTH = 36
 
 
 class BlocksForever(BaseException):
-    """A write that the kernel would not come back from.
+    """A write that would block in the kernel.
 
-    It waits until a guest lets go of a device. That is nothing to catch: what
-    did this would hang.
+    It waits until a guest releases a device. Do not catch it: the writer would
+    hang.
     """
 
 
 def store(
     its_kernel: 'kernel.Kernel', what: memory_tree.Path, text: str
 ) -> None:
-    """Do what writing a text to a file does.
+    """Apply the effect of writing a text to a file.
 
     :raises OSError: as the kernel would.
     """
@@ -73,15 +73,15 @@ def store(
 def enable_vfs(
     its_kernel: 'kernel.Kernel', gpu: host.GPU, number: int
 ) -> None:
-    """Bring up VFs, after as long as that takes."""
+    """Enable VFs, which appear after a while."""
     with its_kernel.effect(f'{number} VFs on {gpu.address}'):
         its_kernel.expect_vfs(gpu.address, number)
 
 
 def disable_vfs(its_kernel: 'kernel.Kernel', gpu: host.GPU) -> None:
-    """Take the VFs away, and what is on them.
+    """Disable the VFs, with all that is on them.
 
-    :raises OSError: if a running guest has one of them.
+    :raises OSError: if a running guest uses one of them.
     """
     if its_kernel.is_any_used(gpu):
         raise memory_tree.make_error(errno.EBUSY, str(gpu.address))
@@ -134,7 +134,7 @@ def _store_type(its: 'kernel.Kernel', address: str, text: str) -> None:
                 its.update(gpu.address, created=left)
         return
     found = [t for t in gpu.board.types if t.number == number]
-    # The type of a function is not changed but cleared first.
+    # A type cannot be changed into another; it must be cleared first.
     if not found or current:
         raise memory_tree.make_error(errno.EINVAL, address)
     _add(its, gpu, host.Created(found[0].id, vf), found[0], address)
@@ -236,7 +236,7 @@ def _parse_number(text: str, where: str) -> int:
 
 
 def _parse_uuid(text: str) -> str | None:
-    """The kernel takes one spelling, with or without a line feed."""
+    """The kernel accepts one spelling, with or without a line feed."""
     line = text.removesuffix('\n')
     if len(line) != _UUID_LENGTH:
         return None
@@ -249,8 +249,8 @@ def _parse_uuid(text: str) -> str | None:
 def renumber(board: boards.Board) -> boards.Board:
     """The board under a driver of another release.
 
-    Every numbered type gets the number of its neighbour: what was an id of one
-    type is that of another one now. Names stay.
+    Every numbered type gets the number of its neighbour: an id now means
+    another type. Names stay.
     """
     numbered = [t for t in board.types if t.number]
     others = {

@@ -12,10 +12,10 @@
 
 """The vendor's programs for a simulated kernel.
 
-``sriov-manage`` enables VFs by way of a driver that does nothing else: the GPU
-is taken from its own driver, gets its VFs on ``pci-pf-stub`` and goes back.
-What ends the program in between leaves the GPU there. ``nvidia-smi`` switches
-the mode for vGPUs of several sizes.
+``sriov-manage`` enables VFs with a stub driver: the GPU is unbound from its
+own driver, gets its VFs on ``pci-pf-stub`` and is bound to its driver again.
+If the program is killed in between, the GPU stays on the stub. ``nvidia-smi``
+switches the mode for vGPUs of several sizes.
 """
 
 from collections.abc import Callable
@@ -40,22 +40,22 @@ _LOCKED = 'Cannot obtain unbindLock for {}'
 
 @dataclasses.dataclass
 class Behaviour:
-    """What the programs do besides what they are for."""
+    """Faults of the programs."""
 
     #: Programs that are not installed, by their last names.
     missing: set[str] = dataclasses.field(default_factory=set)
-    #: Programs that do not end before their deadline, nor do anything.
+    #: Programs that hang until their timeout, and change nothing.
     hanging: set[str] = dataclasses.field(default_factory=set)
     #: Programs that report success and change nothing.
     idle: set[str] = dataclasses.field(default_factory=set)
-    #: How often the GPU is held by somebody else before it is not.
+    #: How often another process has the GPU open.
     locked: int = 0
     #: How often sriov-manage fails when the GPU is on the other driver.
     abandons: int = 0
 
 
 class VendorTools:
-    """Takes the place of :func:`nova_vgpu.host.tools.run`."""
+    """Replaces :func:`nova_vgpu.host.tools.run`."""
 
     def __init__(self, its_kernel: kernel.Kernel) -> None:
         self._kernel = its_kernel
@@ -69,7 +69,7 @@ class VendorTools:
     ) -> tools.Finished:
         """Run one of the programs.
 
-        :raises MissingError: if there is no such program.
+        :raises MissingError: if the program does not exist.
         :raises TimedOut: if it was told to hang.
         """
         name = os.path.basename(argv[0])

@@ -12,8 +12,8 @@
 
 """The values that flow through the project: frozen, typed, without behaviour.
 
-Everything between two layers is one of these. They know nothing of files,
-libvirt, Nova or Placement.
+Layers exchange only these. They do not depend on files, libvirt, Nova or
+Placement.
 """
 
 from nova_vgpu.values.declaration import Creation

@@ -10,21 +10,21 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the operator declares in nova.conf, before the host was looked at."""
+"""What the operator declares in nova.conf, independent of the host."""
 
 import dataclasses
 import enum
 
 
 class UnlistedGPUs(enum.Enum):
-    """What becomes of a GPU that no type lists."""
+    """What to do with a GPU that no type lists."""
 
     FIRST_TYPE = 'first-type'
     IGNORE = 'ignore'
 
 
 class Creation(enum.Enum):
-    """When vGPUs are made."""
+    """When vGPUs are created."""
 
     ON_DEMAND = 'on-demand'
     AHEAD = 'ahead'
@@ -46,24 +46,24 @@ class DeclaredType:
     traits: tuple[str, ...] = ()
 
     def option(self, name: str) -> str:
-        """How to name an option of this type to the operator."""
+        """The full name of an option of this type, for messages."""
         return f'[{self.group}]{name}'
 
     @property
     def is_novas_section(self) -> bool:
-        """Whether the section has the name that it has for Nova."""
+        """Whether the section has Nova's name for it."""
         return self.group.startswith('mdev_')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PciDeviceSpec:
-    """A line of ``[pci]device_spec``: PCI devices that Nova gives to servers.
+    """A line of ``[pci]device_spec``: PCI devices that Nova assigns.
 
     ``option`` is the name under which it was written, ``written`` the line.
-    An id is None where any will do. ``address`` has regular expressions for
+    An id is None if it matches any. ``address`` has regular expressions for
     domain, bus, slot and function, each for the beginning of the number. A
     line that ``is_single`` names one address; if that is a GPU with virtual
-    functions, Nova takes it for all of them too.
+    functions, Nova includes all of them.
     """
 
     option: str
@@ -76,12 +76,12 @@ class PciDeviceSpec:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Declaration:
-    """All that the configuration says about vGPUs.
+    """The configuration of vGPUs.
 
     ``sections`` are the per-type sections that the files hold, enabled or not;
     ``types_option`` is the option that lists the types, for messages;
-    ``unlisted_is_set`` tells whether the operator said what ``unlisted`` is.
-    ``pci_devices`` is what Nova's PCI tracker is told to give out.
+    ``unlisted_is_set`` tells whether the operator set ``unlisted``.
+    ``pci_devices`` are those of Nova's PCI tracker.
     """
 
     types: tuple[DeclaredType, ...] = ()
@@ -94,7 +94,7 @@ class Declaration:
 
     @property
     def has_novas_names(self) -> bool:
-        """Whether it may have been written for Nova's own driver."""
+        """Whether it may be meant for Nova's driver."""
         return self.types_option.endswith(']enabled_mdev_types') or any(
             declared.is_novas_section for declared in self.types
         )
@@ -102,7 +102,7 @@ class Declaration:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Written:
-    """An option as it stands in a file; more than one value if repeated."""
+    """An option as written in a file; more than one value if repeated."""
 
     file: str
     section: str

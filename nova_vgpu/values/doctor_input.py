@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Everything that is known when a host is examined."""
+"""The input of the doctor."""
 
 import dataclasses
 
@@ -24,11 +24,11 @@ from nova_vgpu.values import plan as plans
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DoctorInput:
-    """A host, what it is to serve, and what is around it.
+    """A host, its plan and its environment.
 
     ``surroundings`` and ``modes`` are None if the host is not this machine.
     ``post_copy`` is where nova.conf permits post-copy migration, None if it
-    does not. ``remembered`` are the names that ids of types had before.
+    does not. ``remembered`` are the stored names of type ids.
     """
 
     host: hosts.Host
@@ -48,9 +48,9 @@ class DoctorInput:
         )
 
     def is_wanted(self, asked: gpu.PhysicalGPU) -> bool:
-        """Whether the GPU is to make vGPUs, as far as one can tell.
+        """Whether the GPU is to serve vGPUs, if that is known.
 
-        Without a configuration every GPU may be meant.
+        Without a configuration every GPU is included.
         """
         return (
             not self.declaration.types or self.assignment_of(asked) is not None

@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What is around the GPUs of a host and decides whether vGPUs work.
+"""The environment of a host's GPUs, on which vGPUs depend.
 
-Everything here may be not known, and is None or empty then.
+Unknown values are None or empty.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ class SchedulerPolicy(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class UdevCall:
-    """A udev rule that calls mdevctl, and whether that is there."""
+    """A udev rule that calls mdevctl, and whether mdevctl exists."""
 
     rule: str
     program: str
@@ -42,11 +42,11 @@ class UdevCall:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Environment:
-    """What the files of a host say, beyond its GPUs.
+    """The environment that a host's files describe.
 
-    ``iommus`` and ``iommu_groups`` are how many there are. ``mdevctl`` is
-    where it was found. ``vgpu_managers`` are the ids of its processes; None
-    if processes cannot be seen. The dwords are those that NVIDIA's driver was
+    ``iommus`` and ``iommu_groups`` are their numbers. ``mdevctl`` is its path.
+    ``vgpu_managers`` are the ids of its processes; None if processes are
+    hidden. The dwords are those that NVIDIA's driver was
     loaded with, ``modprobe_dwords`` those that it would be loaded with.
     """
 
@@ -65,7 +65,7 @@ class Environment:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Mode:
-    """Whether something is on now, and whether it will be after a reset."""
+    """Whether a mode is on now, and whether it will be after a reset."""
 
     current: bool
     pending: bool
@@ -73,7 +73,7 @@ class Mode:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GPUModes:
-    """What only the driver's own library knows of a GPU."""
+    """Modes of a GPU that only the driver's library shows."""
 
     ecc: Mode | None = None
     mig: Mode | None = None
@@ -83,9 +83,9 @@ class GPUModes:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ModesRead:
-    """The modes of those GPUs that could be asked, and why not of all.
+    """The modes of the GPUs that could be read.
 
-    ``unknown_because`` is None if the library answered.
+    ``unknown_because`` is the reason if the library failed, else None.
     """
 
     modes: tuple[tuple[pci.PciAddress, GPUModes], ...] = ()

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What an examination of a host brings to light."""
+"""What the doctor finds on a host."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ from nova_vgpu.values import problem
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Evidence:
-    """Where something was seen, and what it said.
+    """A source and the value found there.
 
     ``source`` is a file, an option or a function of NVML.
     """
@@ -33,11 +33,11 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that an operator ought to know about the host.
+    """One finding about the host.
 
     ``code`` is stable, for machines. ``subject`` is the GPU, the option or
-    the part of the host that it is about. ``text`` says what was found and
-    ``cure`` what to do; a note may need no cure.
+    the part of the host concerned. ``text`` says what was found and ``cure``
+    what to do; a note may have no cure.
     """
 
     severity: problem.Severity

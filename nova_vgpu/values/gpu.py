@@ -19,7 +19,7 @@ import itertools
 from nova_vgpu.values import pci
 from nova_vgpu.values import vgpu
 
-#: How libvirt's names of devices begin that are not GPUs.
+#: The prefixes of libvirt's names for mdev parents that are not GPUs.
 _OTHER_DEVICES = ('css_', 'ap_', 'matrix_')
 
 
@@ -33,12 +33,12 @@ class Framework(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PhysicalGPU:
-    """A GPU of the host, or a parent of mdevs that stands in for one.
+    """A GPU of the host, or another parent of mdevs.
 
     ``address`` and ``ids`` are None for the kernel's sample parents (mtty),
-    which are no PCI devices. ``offers`` and ``vgpus`` are those of the GPU's
+    which are not PCI devices. ``offers`` and ``vgpus`` are those of the GPU's
     own function; ``all_offers`` and ``all_vgpus`` include its VFs'.
-    ``named_types`` is for a GPU that was not asked what it offers of each.
+    ``named_types`` is for a GPU whose free capacity was not read.
     """
 
     name: str
@@ -52,12 +52,12 @@ class PhysicalGPU:
     named_types: tuple[vgpu.VGPUType, ...] = ()
 
     def __str__(self) -> str:
-        """What an operator calls the GPU: its PCI address if it has one."""
+        """The GPU's name for operators: its PCI address if it has one."""
         return str(self.address) if self.address else self.name
 
     @property
     def is_other_device(self) -> bool:
-        """Whether this is a parent of mdevs that does not stand for a GPU.
+        """Whether this parent of mdevs is not a GPU.
 
         Channel I/O and cryptographic adapters of IBM Z have mdevs too.
         """
@@ -65,7 +65,7 @@ class PhysicalGPU:
 
     @property
     def framework(self) -> Framework | None:
-        """How this GPU makes vGPUs now; None if it shows no way."""
+        """The framework that this GPU uses now; None if it shows none."""
         if self.offers or self.vgpus:
             return Framework.MDEV
         if any(vf.vendor_vfio for vf in self.vfs):

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Guests of the host, as far as they have devices of it."""
+"""Guests of the host and the devices that they use."""
 
 import dataclasses
 
@@ -19,9 +19,9 @@ from nova_vgpu.values import pci
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GuestVGPU:
-    """A vGPU that a guest has, by the name of :class:`VGPU`.
+    """A vGPU that a guest uses, by the name of :class:`VGPU`.
 
-    ``type_name`` is what the guest was given, if that was noted.
+    ``type_name`` is the type that its alias names, if it does.
     """
 
     name: str
@@ -35,8 +35,8 @@ class Guest:
     ``uuid`` is that of Nova's server. ``mdevs`` are the UUIDs of its mediated
     devices, ``functions`` the PCI functions that are passed through to it;
     ``vgpus`` are all of the former and those of the latter that are vGPUs.
-    ``accelerators`` are those of its mediated devices that Cyborg manages, as
-    far as that was noted.
+    ``accelerators`` are those of its mediated devices whose alias shows that
+    Cyborg manages them.
     """
 
     uuid: str

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A compute host, as far as vGPUs go."""
+"""A compute host and its GPUs."""
 
 import dataclasses
 
@@ -20,10 +20,9 @@ from nova_vgpu.values import pci
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ReadFault:
-    """Something of a device that could not be read.
+    """A part of a device that could not be read.
 
-    ``device`` is the node device name or what came nearest to one,
-    ``source`` the file or XML in question.
+    ``device`` is the node device name if known, ``source`` the file or XML.
     """
 
     device: str
@@ -38,8 +37,8 @@ class ReadFault:
 class Host:
     """The GPUs of a host in order of address, and what could not be read.
 
-    ``other_functions`` are the PCI addresses of devices that are no GPUs, so
-    that an address in the configuration can be told from one that is free.
+    ``other_functions`` are the PCI addresses of devices that are not GPUs, to
+    distinguish them from addresses without a device.
     """
 
     gpus: tuple[gpu.PhysicalGPU, ...] = ()

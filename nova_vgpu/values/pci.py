@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""PCI functions: where they are and what they are.
+"""PCI functions: their addresses and ids.
 
 Addresses come in many spellings: sysfs says ``0001:c8:00.0``, ``nvidia-smi``
 says ``00000001:C8:00.0``, libvirt says ``pci_0001_c8_00_0`` and an operator
@@ -43,7 +43,7 @@ class MalformedAddress(ValueError):
 
 @dataclasses.dataclass(frozen=True, order=True, slots=True)
 class PciAddress:
-    """The place of one PCI function; orders as ``lspci`` does."""
+    """The address of a PCI function; orders as ``lspci`` does."""
 
     domain: int
     bus: int
@@ -54,7 +54,7 @@ class PciAddress:
     def parse(cls, text: str) -> typing.Self:
         """Read an address with or without its domain, in upper or lower case.
 
-        :raises MalformedAddress: if the text is none.
+        :raises MalformedAddress: if the text is not an address.
         """
         match = _ADDRESS.fullmatch(text.strip())
         if match is None or int(match['slot'], 16) > 0x1F:
@@ -68,12 +68,12 @@ class PciAddress:
 
     @property
     def node_device_name(self) -> str:
-        """What libvirt calls the device, and Nova puts in provider names."""
+        """The device's name in libvirt, which Nova uses in provider names."""
         return f'pci_{self}'.replace(':', '_').replace('.', '_')
 
     @classmethod
     def parse_node_device_name(cls, text: str) -> typing.Self | None:
-        """The function that libvirt calls so; None if it is no function."""
+        """The function with this name in libvirt; None if it is not one."""
         match = _NODE_DEVICE.fullmatch(text)
         if match is None:
             return None
@@ -102,7 +102,7 @@ class PciAddress:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PciIds:
-    """Who made the function and what it is, as in PCI configuration space."""
+    """The ids of a function, as in PCI configuration space."""
 
     vendor: int
     device: int
@@ -115,7 +115,7 @@ class PciIds:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Sriov:
-    """The virtual functions that a GPU could have, enabled or not.
+    """The virtual functions that a GPU can have, enabled or not.
 
     Offset and stride are None where the source does not know them (libvirt).
     """
@@ -125,7 +125,7 @@ class Sriov:
     stride: int | None = None
 
     def addresses(self, physical: PciAddress) -> tuple[PciAddress, ...]:
-        """Where the VFs of the GPU are, or would be; () if not known.
+        """The addresses of the GPU's VFs, enabled or not; () if unknown.
 
         A domain ends with bus ff; there is no function after that.
         """

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What Placement holds, and what is to change about it."""
+"""The content of Placement, and changes of it."""
 
 import dataclasses
 
@@ -19,7 +19,7 @@ from nova_vgpu.values import problem
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inventory:
-    """How much of a resource class a provider has to give."""
+    """A provider's inventory of one resource class."""
 
     resource_class: str
     total: int
@@ -32,11 +32,11 @@ class Inventory:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PlacementProvider:
-    """A resource provider as Placement holds it.
+    """A resource provider in Placement.
 
-    ``parent`` is the UUID of the provider above. ``used`` has what is
-    allocated of each class of which anything is. Inventories, usage and
-    traits are empty where they were not asked for.
+    ``parent`` is the UUID of the parent provider. ``used`` are the allocated
+    amounts of classes that have any. Inventories, usage and traits are empty
+    if they were not read.
     """
 
     uuid: str
@@ -67,7 +67,7 @@ class PlacementProvider:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allocation:
-    """What is given of one resource class of one provider, by its UUID."""
+    """An allocated amount of one resource class of a provider."""
 
     provider: str
     resource_class: str
@@ -76,7 +76,7 @@ class Allocation:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Consumer:
-    """Somebody who holds resources, with everything that they hold.
+    """A consumer with all of its allocations.
 
     For Nova it is a server, or the migration of one.
     """
@@ -96,7 +96,7 @@ class PlacementTree:
     """The providers of a compute node, the root first.
 
     ``known_traits`` and ``known_classes`` are those of the whole Placement,
-    ``consumers`` those of the providers that they were asked for.
+    ``consumers`` those of the providers for which they were read.
     """
 
     node: str
@@ -131,7 +131,7 @@ class CreateResourceClass:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CreateProvider:
-    """``parent`` is the UUID of the provider above, None for a root."""
+    """``parent`` is the UUID of the parent provider, None for a root."""
 
     uuid: str
     name: str
@@ -143,7 +143,7 @@ class CreateProvider:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetInventories:
-    """All inventories of a provider, as they were and as they are to be."""
+    """All inventories of a provider, before and after."""
 
     uuid: str
     name: str
@@ -156,7 +156,7 @@ class SetInventories:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetTraits:
-    """All traits of a provider, as they were and as they are to be."""
+    """All traits of a provider, before and after."""
 
     uuid: str
     name: str
@@ -177,9 +177,9 @@ class SetTraits:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """One of a class that a consumer holds goes to another provider.
+    """An allocation of one resource moves to another provider.
 
-    ``target`` is the name of that.
+    ``target`` is the name of that provider.
     """
 
     consumer: str
@@ -191,8 +191,8 @@ class Move:
 class Reshape:
     """Inventories and allocations that change together or not at all.
 
-    ``name`` is the node's. ``consumers`` have their allocations as they are to
-    be, all of them; ``moves`` are what that comes to.
+    ``name`` is the node's. ``consumers`` have all of their new allocations;
+    ``moves`` describes the difference.
     """
 
     name: str
@@ -229,8 +229,9 @@ Change = (
 class Difference:
     """Where the plan and Placement differ.
 
-    ``changes`` bring Placement to the plan; ``problems`` are what they cannot
-    or may not bring about. There are no changes beside a fatal problem.
+    ``changes`` bring Placement to the plan; ``problems`` are the differences
+    that they cannot or must not remove. There are no changes beside a fatal
+    problem.
     """
 
     changes: tuple[Change, ...] = ()

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The plan: which GPU serves which type, and what Placement would hold."""
+"""The plan: which GPU serves which type, and the providers of that."""
 
 import dataclasses
 import enum
@@ -30,10 +30,10 @@ class Reason(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Capacity:
-    """How many vGPUs of its type a GPU can really serve, and what bounds it.
+    """How many vGPUs of its type a GPU can serve, and what limits it.
 
-    ``existing`` are vGPUs of the type that are there already, ``room`` how
-    many more the functions take now; ``total`` is never more than the two,
+    ``existing`` are existing vGPUs of the type, ``room`` how many more the
+    functions can have now; ``total`` is never more than the two,
     and never less than ``existing``.
     """
 
@@ -48,10 +48,10 @@ class Assignment:
     """One GPU and the declared type that it is to serve.
 
     ``type`` is None while the GPU does not offer what was declared, or cannot
-    be asked. ``functions`` are the node device names of those functions that
-    may hold vGPUs: all of the GPU's, or the VFs that the operator listed.
-    ``pci_devices`` are VFs, enabled or not, that Nova's PCI tracker gives out
-    with the types that they have: they are never among the functions.
+    be read. ``functions`` are the node device names of those functions that
+    may have vGPUs: all of the GPU's, or the VFs that the operator listed.
+    ``pci_devices`` are VFs, enabled or not, that Nova's PCI tracker assigns
+    with their types: they are never among the functions.
     """
 
     gpu: gpu.PhysicalGPU
@@ -77,7 +77,7 @@ class LeftAlone:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """The whole answer to "what does this configuration mean here?".
+    """The effect of a configuration on a host.
 
     ``unreadable`` are the names of devices that could not be read in full; a
     GPU that is among these may be missing in the rest.

@@ -10,18 +10,18 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What is wrong, said so that it can be put right."""
+"""A problem and its cure."""
 
 import dataclasses
 import enum
 
 
 class Severity(enum.Enum):
-    """How bad it is.
+    """The severity of a problem.
 
-    What an operator wrote wrongly stops the service (FATAL); what the hardware
-    is not ready for is an ERROR for the GPU concerned and leaves the others
-    in service; the rest is worth a look (WARNING), or just to be known (NOTE).
+    An invalid configuration stops the service (FATAL). Hardware that is not
+    ready is an ERROR for the GPU concerned, and the others still serve.
+    WARNING should be checked; NOTE is for information.
     """
 
     FATAL = 'fatal'
@@ -32,10 +32,10 @@ class Severity(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong.
+    """One problem.
 
-    ``code`` is stable, for machines. ``subject`` is the GPU or the option that
-    it is about. ``message`` says what was found, ``cure`` what to do.
+    ``code`` is stable, for machines. ``subject`` is the GPU or the option
+    concerned. ``message`` says what was found, ``cure`` what to do.
     """
 
     severity: Severity

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What an operator wishes a host to serve, before there is a configuration."""
+"""The types that an operator requests, before there is a configuration."""
 
 import dataclasses
 import enum
@@ -22,7 +22,7 @@ from nova_vgpu.values import vgpu
 
 
 class Reader(enum.Enum):
-    """Who is to read a generated configuration."""
+    """The driver that is to read a generated configuration."""
 
     NOVA_VGPU = 'nova-vgpu'
     NOVA = 'nova'
@@ -44,8 +44,8 @@ class TypeRequest:
 class MatchedRequest:
     """A GPU and the type that it is to serve.
 
-    ``type`` is None while the GPU shows no types; then its model tells that it
-    will offer one of this name.
+    ``type`` is None while the GPU shows no types; its model is then known to
+    offer one of this name.
     """
 
     gpu: gpus.PhysicalGPU
@@ -57,9 +57,9 @@ class MatchedRequest:
 class Fragment:
     """A part of nova.conf, line by line.
 
-    ``declaration`` is what the lines say to this project; None for those that
-    are only for Nova. ``problems`` are those of the plan for it, ``warnings``
-    what else has to be seen to.
+    ``declaration`` is the meaning of the lines for this project; None if they
+    are only for Nova. ``problems`` are those of its plan, ``warnings`` further
+    ones.
     """
 
     lines: tuple[str, ...]

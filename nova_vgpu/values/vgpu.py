@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""vGPU types, as a GPU offers them, and vGPUs, as they were created."""
+"""vGPU types that a GPU offers, and vGPUs that exist."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ class Resolution:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TypeFacts:
-    """What a driver says about a type of its; None where it says nothing."""
+    """A driver's facts about a type; None if unknown."""
 
     framebuffer_mib: int | None = None
     max_instances: int | None = None
@@ -58,7 +58,7 @@ class VGPUType:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Offer:
-    """How many more vGPUs of a type one function would take right now."""
+    """How many more vGPUs of a type one function can have now."""
 
     type: VGPUType
     available: int
@@ -69,7 +69,7 @@ class VGPU:
     """A vGPU that exists: an mdev, or a virtual function with its type set.
 
     ``function`` is the node device name of the PCI function (or virtual
-    parent) that it sits on. ``uuid`` is None in the vendor-specific VFIO
+    parent) that it is on. ``uuid`` is None in the vendor-specific VFIO
     framework, where the virtual function itself is the device.
     """
 
@@ -90,10 +90,10 @@ class VirtualFunction:
     driver: str | None = None
     offers: tuple[Offer, ...] = ()
     vgpus: tuple[VGPU, ...] = ()
-    # The driver's own switchboard of the vendor-specific VFIO framework
-    # (directory "nvidia") is there.
+    # The driver's directory "nvidia" of the vendor-specific VFIO framework
+    # exists.
     vendor_vfio: bool = False
-    # Asked for again and again, of each of hundreds of functions.
+    # Used very often, for each of hundreds of functions.
     name: str = dataclasses.field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:

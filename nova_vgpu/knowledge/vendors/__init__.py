@@ -29,7 +29,7 @@ _PROCESSING_ACCELERATOR = 0x12
 
 @functools.cache
 def list_vendors() -> tuple[vendor.Vendor, ...]:
-    """Every vendor that there is a module for, in order of module name."""
+    """Every vendor with a module, in order of module name."""
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
     modules = (
         importlib.import_module(f'{__name__}.{name}')
@@ -44,7 +44,7 @@ def get_by_pci_id(pci_id: int) -> vendor.Vendor | None:
 
 
 def get_by_type_id(type_id: str) -> vendor.Vendor | None:
-    """The vendor whose driver gives out ids like this one."""
+    """The vendor whose driver uses ids like this one."""
     prefix, hyphen, _ = type_id.casefold().partition('-')
     if not hyphen:
         return None
@@ -52,7 +52,7 @@ def get_by_type_id(type_id: str) -> vendor.Vendor | None:
 
 
 def is_gpu(vendor_id: int, pci_class: int) -> bool:
-    """Whether a PCI function is something that this project is about."""
+    """Whether a PCI function is a GPU of a known vendor."""
     return get_by_pci_id(vendor_id) is not None and (
         pci_class >> 16 in (_DISPLAY_CONTROLLER, _PROCESSING_ACCELERATOR)
     )

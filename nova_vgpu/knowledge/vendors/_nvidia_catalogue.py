@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""NVIDIA's GPUs that make vGPUs, and how many of a type one GPU serves.
+"""NVIDIA's GPUs that support vGPUs, and how many of a type one GPU serves.
 
-A host tells most of this itself, but not always and not before a GPU is set
+A host shows most of this itself, but not always and not before a GPU is set
 up. Memory and maximums are those of NVIDIA's tables of vGPU types: the vGPU
 user guide (release 8 for Maxwell and Pascal, release 17 for the later ones),
 NVIDIA AI Enterprise's "vGPU Types Reference" for the compute boards and
@@ -27,7 +27,7 @@ import types
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Model:
-    """A board, as far as its vGPUs go.
+    """A board and its limits for vGPUs.
 
     ``token`` is the GPU's part of its type names, ``memory_gib`` the frame
     buffer of one physical GPU (an A16 has four) by the name of its largest
@@ -142,7 +142,7 @@ _BY_PCI = {ids: model for model in MODELS for ids in model.pci_ids}
 # NVIDIA vGPU user guide, "API Support on NVIDIA vGPU": OpenGL 4.6, Vulkan,
 # DirectX 11 and 12, Direct2D, DXVA, and the versions before them, without a
 # difference between vWS (Q), vPC (B) and vApps (A). DirectX is for Windows
-# guests. For C nothing is claimed: the guide has no word on graphics there.
+# guests. C is left out: the guide does not mention graphics there.
 _GRAPHICS = (
     'HW_GPU_API_DIRECT2D',
     'HW_GPU_API_DIRECTX_V10',
@@ -219,17 +219,17 @@ _IRREGULAR: Mapping[tuple[str, int | None, int, str], int | None] = (
 
 
 def model_by_token(token: str) -> Model | None:
-    """The model of a type's name, in any case."""
+    """The model of a type's name, case-insensitively."""
     return _BY_TOKEN.get(token.casefold())
 
 
 def name_of(model: Model) -> str:
-    """What to call a model: as the driver does in the names of its types."""
+    """The name of a model, as in the driver's names of its types."""
     return _DRIVER_NAMES.get(model.token, model.token)
 
 
 def model_by_pci(device_id: int, subsystem_id: int | None) -> Model | None:
-    """The model of a GPU, or None if the ids do not tell or are not known."""
+    """The model of a GPU, or None if the ids are ambiguous or unknown."""
     model = _BY_PCI.get((device_id, subsystem_id))
     return model or _BY_PCI.get((device_id, None))
 
@@ -250,7 +250,7 @@ def max_per_gpu(
     series: str,
     suffix: str,
 ) -> int | None:
-    """How many vGPUs of a type one GPU serves; None if no rule says.
+    """How many vGPUs of a type one GPU serves; None if unknown.
 
     ``slices`` is None for time-sliced types. The size is the one in the name:
     a guest sees a little less.

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""NVIDIA: type names, and what follows from them.
+"""NVIDIA: type names, and the facts that follow from them.
 
 A name is ``[GRID |NVIDIA ]<GPU>-[<slices>-]<GB><series>[4][suffix]``; slices
 are there when the type is backed by a MIG instance, 0 GB stands for 512 MB,
@@ -42,11 +42,11 @@ _NOT_MODELS = frozenset({'nvidia', 'grid'})
 _CONFIGURATION_ONLY_SUFFIX = 'GFX'
 
 # NVIDIA AI Enterprise user guide 5.0, "Disabling and Enabling ECC Memory":
-# the other GPUs take it, and only these series make use of it.
+# the other GPUs allow it, and only these series use it.
 _WITHOUT_ECC = frozenset({'M6', 'M60'})
 _ECC_SERIES = frozenset('CQ')
-# The first driver whose vGPUs take ECC. (NVIDIA vGPU release notes 9.0, R430,
-# "New Features in Release 9.0".)
+# The first driver whose vGPUs support ECC. (NVIDIA vGPU release notes 9.0,
+# R430, "New Features in Release 9.0".)
 _FIRST_WITH_ECC = 430
 # NVIDIA vGPU user guide, "Virtual GPU Types for Supported GPUs": the required
 # license edition of each table.
@@ -67,9 +67,9 @@ class NVIDIA(vendor.Vendor):
         'Enable them: nova-vgpu apply, or nova-vgpu sriov enable {gpu}'
     )
     no_types_cure = (
-        'See that the vGPU manager runs (nvidia-vgpu-mgr.service) and, on a '
-        'GPU in MIG mode, that GPU instances exist: sriov-manage removes '
-        'those that were there before it ran.'
+        'Check that the vGPU manager runs (nvidia-vgpu-mgr.service) and, on '
+        'a GPU in MIG mode, that GPU instances exist: sriov-manage removes '
+        'existing ones.'
     )
 
     def parse_type_name(self, text: str) -> type_name.TypeName | None:
@@ -82,10 +82,10 @@ class NVIDIA(vendor.Vendor):
         suffix = (match['suffix'] or '').upper()
         slices = match['slices']
         if slices and not (int(slices) and int(match['gigabytes'])):
-            return None  # no MIG instance is without a slice, or memory
+            return None  # a MIG instance has at least one slice, and memory
         known = catalogue.model_by_token(model)
         if not (match['series'] or match['brand'] or known):
-            return None  # "mtty-1" is no 1 GB type for gaming
+            return None  # "mtty-1" is not a 1 GB type for gaming
         return type_name.TypeName(
             # One spelling for a model that is known under several.
             model=catalogue.name_of(known) if known else model,

@@ -392,7 +392,7 @@ class OthersTest(FaultTestCase):
 
         self.interfere(act)
         error = self.assertRaises(exception.PlacementError, scene.sync)
-        self.assertIn('faster', str(error))
+        self.assertIn('persists', str(error))
         self.assertIn('409', str(error))
         self.proxy.reset()
         scene.sync()

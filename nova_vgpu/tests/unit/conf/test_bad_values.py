@@ -57,7 +57,7 @@ class TestBadValues(test_devices.ConfTestCase):
             '[devices]\nunlisted_gpus = perhaps\n'
         )
         self.assertEqual(
-            '[devices]unlisted_gpus is refused: Valid values are [first-type, '
+            '[devices]unlisted_gpus is invalid: Valid values are [first-type, '
             "ignore], but found 'perhaps'.",
             problem.message,
         )

@@ -56,9 +56,9 @@ class TestRead(FilesTestCase):
 
     def test_what_is_no_text(self) -> None:
         for case, data, reason in (
-            ('bytes', b'\xff\xfe\x00', 'no text'),
-            ('a zero in between', b'nvidia\0', 'no text'),
-            ('half a character', 'ß'.encode()[:1], 'no text'),
+            ('bytes', b'\xff\xfe\x00', 'not UTF-8 text'),
+            ('a zero in between', b'nvidia\0', 'not UTF-8 text'),
+            ('half a character', 'ß'.encode()[:1], 'not UTF-8 text'),
             ('too much', b'x' * 65537, 'more than 65536 bytes'),
         ):
             (self.root / 'file').write_bytes(data)

@@ -67,7 +67,10 @@ class TestApply(LockTestCase):
         with self.hold_apply():
             self.assertRaises(exception.BusyError, self.hold_apply().__enter__)
         self.assertEqual(
-            [f'waiting for process {os.getpid()}, which is at work'],
+            [
+                f'waiting for process {os.getpid()}, '
+                'which is changing this host'
+            ],
             self.waited,
         )
 

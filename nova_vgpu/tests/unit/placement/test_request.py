@@ -252,7 +252,7 @@ class TestSynchronisation(RequestTestCase):
             exception.PlacementError, self.sync, 3, answer(409)
         )
         self.assertEqual(4, self.reads)
-        self.assertIn('4 times in a row', str(error))
+        self.assertIn('persists after 4 attempts', str(error))
 
     def test_progress_starts_the_count_anew(self) -> None:
         conflict, good = answer(409), answer(204)
