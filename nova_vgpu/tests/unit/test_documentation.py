@@ -424,9 +424,9 @@ class TestReadme(DocumentationTestCase):
         super().setUp()
         self.text = (ROOT / 'README.rst').read_text()
 
-    def test_the_taste_is_real(self) -> None:
+    def test_the_example_is_real(self) -> None:
         root = self.write_host(simulation.demo_host())
-        configuration, output = _literal_blocks(self.text, 'A taste')
+        configuration, output = _literal_blocks(self.text, 'Example')
         config = self.directory / 'readme.conf'
         config.write_text(configuration)
         command, _, printed = output.partition('\n')
