@@ -25,30 +25,29 @@ from nova_vgpu.lifecycle import step_runner
 class Apply(changes.Changer):
     """Bring this host to the state that nova.conf declares.
 
-    Virtual functions are enabled, vGPUs that servers have and that a reboot
-    took away are made again, and vGPUs of another type that nobody has are
-    removed. What a server has is never touched: it is named, and everything
-    else is done. It can be run at any time, and again after it was killed.
-    "nova-vgpu restore" takes back what the last one did.
+    Virtual functions are enabled, vGPUs of servers that a reboot removed are
+    created again, and unused vGPUs of another type are removed. A vGPU in use
+    is never changed: it is reported, and everything else is done. The command
+    can be run at any time, and again after it was killed. "nova-vgpu restore"
+    reverts the last apply.
 
-    It remembers what the ids of types mean (in types.json below --state-dir).
-    If nova.conf has an id that a driver upgrade gave to another type, nothing
-    is done.
+    The names of type ids are stored (types.json in --state-dir). If nova.conf
+    has an id that a driver upgrade gave to another type, nothing is done.
 
       nova-vgpu apply --dry-run
 
-    Exit code: 0 the declared state is reached, 3 but for vGPUs that servers
-    have, 2 errors; of --dry-run, what is known of that beforehand.
+    Exit code: 0 the declared state is reached, 3 except for vGPUs in use, 2
+    errors; with --dry-run, the expected one.
     """
 
-    way_on = 'Run it again to go on, or "nova-vgpu restore" to take it back.'
+    way_on = 'Run it again to continue, or "nova-vgpu restore" to revert it.'
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
             '--dry-run',
             action='store_true',
-            help='Show the steps and do nothing.',
+            help='Show the steps and change nothing.',
         )
         base.add_gpu_filter(parser)
         return parser
@@ -64,7 +63,7 @@ class Apply(changes.Changer):
         self._is_dry_run = True
         draft = apply.plan(access, configuration, self)
         if any(isinstance(step, values.AwaitTypes) for step in draft.steps):
-            self.say('Further steps can follow once the types are there.')
+            self.say('Further steps can follow when the types have appeared.')
         _, rows = found = self.rows_of(draft.outcome, draft.steps)
         if not rows:
             self.say('Nothing to do.')
@@ -76,11 +75,11 @@ class Apply(changes.Changer):
 
 
 class Restore(changes.Changer):
-    """Take back what the last "nova-vgpu apply" did to this host.
+    """Revert what the last "nova-vgpu apply" did to this host.
 
-    An apply that was cut off and the one that finished its work are one. What
-    a server has by now is not touched. Exit code: 0 done or nothing to do, 3
-    some things are left because servers have them, 2 errors.
+    An interrupted apply and the one that continued it are reverted together.
+    vGPUs in use are not changed. Exit code: 0 done or nothing to do, 3 some
+    steps are left because their vGPUs are in use, 2 errors.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:

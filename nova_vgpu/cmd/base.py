@@ -27,11 +27,11 @@ from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
 
-# Exit codes: what was asked for could not be answered, or holds errors.
+# Exit codes: the command failed, or found errors.
 EXIT_ERRORS = 2
 EXIT_INTERRUPTED = 130
 
-NO_GPUS = 'No GPU of NVIDIA, Intel or AMD is on this host.'
+NO_GPUS = 'This host has no GPU of NVIDIA, Intel or AMD.'
 
 Rows = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
 
@@ -50,10 +50,10 @@ class Command(command.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        # The lines of the description as they are: some are commands.
+        # Keep the line breaks of the description: some lines are commands.
         parser.formatter_class = argparse.RawDescriptionHelpFormatter
         if parser.get_default('max_width') == 0:
-            # Of the terminal, or COLUMNS, or 80 if there is neither.
+            # The width of the terminal, or COLUMNS, or 80.
             width = shutil.get_terminal_size().columns
             parser.set_defaults(max_width=width)
         return parser
@@ -70,19 +70,19 @@ class Command(command.Command):
         )
 
     def read_host(self) -> values.Host:
-        """The host; what could not be read is said on standard error."""
+        """The host; faults are printed to standard error."""
         host = self.read_host_quietly()
         for fault in host.faults:
             self.say(f'warning: {fault}')
         return host
 
     def read_host_quietly(self) -> values.Host:
-        """The host, for a command that makes problems of what is missing."""
+        """The host, for a command that reports faults as problems."""
         program: typing.Any = self.app
         host: values.Host = program.read_host(self.source)
         return host
 
-    #: Whether files are said also if all of them are read by default.
+    #: Whether files are printed even if all of them are defaults.
     says_files = False
 
     _said: tuple[str, ...] = ()
@@ -90,9 +90,9 @@ class Command(command.Command):
     def read_declaration(
         self,
     ) -> tuple[values.Declaration, tuple[values.Problem, ...]]:
-        """What the configuration declares.
+        """The declaration of the configuration.
 
-        Its files are said if some of them were not named, once.
+        Its files are printed once, if some of them are defaults.
 
         :raises ConfigFileError: if one of them cannot be read.
         """
@@ -117,7 +117,7 @@ class Command(command.Command):
         )
 
     def recall_gpus(self) -> frozenset[str]:
-        """Addresses of GPUs that were here before, if this is the machine."""
+        """Stored addresses of GPUs, if the host is this machine."""
         if not self.source.is_this_machine:
             return frozenset()
         return application.recall_gpus(
@@ -127,7 +127,7 @@ class Command(command.Command):
         )
 
     def say_if_fatal(self, problems: Iterable[values.Problem]) -> bool:
-        """Name the exception that keeps nova-compute from starting."""
+        """Print the exception with which nova-compute fails to start."""
         if all(p.severity is not values.Severity.FATAL for p in problems):
             return False
         name = exception.InvalidLibvirtGPUConfig.__name__
@@ -138,15 +138,15 @@ class Command(command.Command):
         return True
 
     def say(self, text: str) -> None:
-        """Something for the reader; standard output is for data."""
+        """Print to standard error; standard output is for data."""
         print(text, file=self.app.stderr)
 
 
 class Lister(Command, lister.Lister):
-    """A command whose answer is a table."""
+    """A command that prints a table."""
 
-    #: What a table on a terminal shows unless columns are asked for (-c); the
-    #: formats for machines have all of them. () is all of them for both.
+    #: The columns of a table on a terminal without -c; formats for machines
+    #: have all columns. () is all of them for both.
     table_columns: tuple[str, ...] = ()
 
     def produce_output(
@@ -164,12 +164,12 @@ class Lister(Command, lister.Lister):
     def arrange(
         self, column_names: Sequence[str], data: Iterable[typing.Any]
     ) -> tuple[Sequence[str], Iterable[typing.Any]]:
-        """The rows in the way of a table on a terminal."""
+        """The rows as shown in a table on a terminal."""
         return column_names, data
 
 
 class ShowOne(Command, show.ShowOne):
-    """A command whose answer is one thing."""
+    """A command that prints one object."""
 
     def produce_output(
         self,
@@ -182,7 +182,7 @@ class ShowOne(Command, show.ShowOne):
 
 
 class Known(columns.FormattableColumn[int | None]):
-    """A number, or nothing where no source tells it."""
+    """A number, or empty if unknown."""
 
     def human_readable(self) -> str:
         return '-' if self._value is None else str(self._value)
@@ -192,7 +192,7 @@ class Known(columns.FormattableColumn[int | None]):
 
 
 class Words(columns.FormattableColumn[tuple[str, ...]]):
-    """Several words: one below the other for people, a list for machines."""
+    """Several words: one per line for people, a list for machines."""
 
     def human_readable(self) -> str:
         return '\n'.join(self._value)
@@ -204,11 +204,11 @@ class Words(columns.FormattableColumn[tuple[str, ...]]):
 def _require_columns(
     parsed_args: argparse.Namespace, column_names: Sequence[str]
 ) -> None:
-    """Refuse columns that were asked for and are not there.
+    """Refuse unknown columns.
 
-    cliff leaves them out, or fails with its own exit code if there are none.
+    cliff ignores them, or fails with its own exit code if none is left.
 
-    :raises UsageError: with all of them, and those that are there.
+    :raises UsageError: with all of them, and the known ones.
     """
     known = {_plain(name) for name in column_names}
     unknown = [n for n in parsed_args.columns if _plain(n) not in known]
@@ -235,9 +235,9 @@ def add_gpu_filter(parser: argparse.ArgumentParser) -> None:
 def select_gpus(
     host: values.Host, wanted: str | None
 ) -> Iterable[values.PhysicalGPU]:
-    """All GPUs, or the one that was asked for.
+    """All GPUs, or the requested one.
 
-    :raises NoSuchDevice: if it is not there.
+    :raises NoSuchDevice: if the host does not have it.
     """
     if wanted is None:
         return host.gpus
@@ -255,12 +255,12 @@ def select_gpus(
             return [gpu]
         if any(vf.address == address for vf in gpu.vfs):
             raise exception.NoSuchDevice(
-                f'{address} is a virtual function of GPU {gpu}: name that.'
+                f'{address} is a virtual function of GPU {gpu}: give the GPU.'
             )
     if any(f.device == address.node_device_name for f in host.faults):
         finding = 'could not be read'
     elif address in host.other_functions:
-        finding = 'is on this host, but it is no GPU'
+        finding = 'is not a GPU'
     else:
         finding = 'is not on this host'
     raise exception.NoSuchDevice(

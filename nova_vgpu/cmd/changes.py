@@ -38,8 +38,8 @@ class Changer(base.Lister):
 
     table_columns: tuple[str, ...] = ('GPU', 'Step', 'Outcome')
 
-    #: What can be done about a run that did not get to its end.
-    way_on = 'Run it again to go on.'
+    #: What to do after an interrupted run.
+    way_on = 'Run it again to continue.'
 
     _outcome: step_runner.Outcome | None = None
     _is_dry_run = False
@@ -60,14 +60,14 @@ class Changer(base.Lister):
         column_names: Sequence[str],
         data: Iterable[typing.Any],
     ) -> int:
-        """No table of what was told already, while it was done."""
+        """No table of steps that were already printed one by one."""
         if parsed_args.formatter == 'table' and self.is_told:
             return 0
         return super().produce_output(parsed_args, column_names, data)
 
     @property
     def is_told(self) -> bool:
-        """Whether a reader knows all that the table would show."""
+        """Whether everything in the table was already printed."""
         return self._outcome is not None
 
     def make_access(
@@ -82,7 +82,7 @@ class Changer(base.Lister):
     def read_configuration(
         self, access: host_access.HostAccess, wanted: str | None
     ) -> apply.Configuration:
-        """What nova.conf says, for all GPUs or for one."""
+        """The configuration, for all GPUs or for one."""
         gpu = None
         if wanted is not None:
             host = sysfs.read_host(access.tree)
@@ -117,7 +117,7 @@ class Changer(base.Lister):
         return EXIT_REFUSED if outcome.refusals else result
 
     def _say_cut_off(self, why: str) -> None:
-        """What is known of a run that did not get to its end."""
+        """Report an interrupted run."""
         if not self._begun and not self._finished:
             self.say(f'{why}Nothing was done.')
             return
@@ -127,13 +127,13 @@ class Changer(base.Lister):
         )
         self.say(f'{why}{counts} before that.')
         for step in self._begun:
-            self.say(f'Begun and perhaps half done: {step}.')
+            self.say(f'Started and perhaps incomplete: {step}.')
         self.say(self.way_on)
 
     def rows_of(
         self, outcome: step_runner.Outcome, planned: Iterable[values.Step] = ()
     ) -> base.Rows:
-        """What was done or is planned, and what came of everything else."""
+        """The steps that were done or are planned, and the others."""
         self._outcome = outcome
         failed = [failure.step for failure in outcome.failures]
         rows: list[tuple[typing.Any, ...]] = [
@@ -157,7 +157,7 @@ class Changer(base.Lister):
         self.say(f'warning: {text}')
 
     def begin(self, step: values.Step) -> None:
-        """Say what takes long before it is done."""
+        """Print a step that takes long before it is done."""
         self._begun.append(step)
         if isinstance(step, _LONG):
             self.say(f'{step} ...')
@@ -169,21 +169,21 @@ class Changer(base.Lister):
 
 
 def add_machine_options(parser: argparse.ArgumentParser) -> None:
-    """How to deal with the machine."""
+    """Add options for timeouts and vendor programs."""
     parser.add_argument(
         '--timeout',
         metavar='SECONDS',
         type=parse_seconds,
         default=_TIMEOUT,
-        help='How long to wait for a program, a lock, or for functions '
-        'and types to appear. Default: 120.',
+        help='Timeout for programs, locks, and for functions and types to '
+        'appear. Default: 120.',
     )
     parser.add_argument(
         '--sriov-manage',
         metavar='PATH',
         default=sriov.DEFAULT_TOOL,
-        help="NVIDIA's program that enables virtual functions. Where it "
-        f'is missing, the kernel is asked. Default: {sriov.DEFAULT_TOOL}.',
+        help="NVIDIA's program that enables virtual functions. If it is "
+        f'missing, sysfs is used. Default: {sriov.DEFAULT_TOOL}.',
     )
 
 
@@ -197,13 +197,13 @@ def _summary(outcome: step_runner.Outcome) -> str:
 
 
 def parse_seconds(text: str) -> float:
-    """A time that an option names."""
+    """Parse a number of seconds."""
     try:
         seconds = float(text)
     except ValueError as error:
-        raise argparse.ArgumentTypeError(f'{text!r} is no number') from error
-    if not 0 < seconds < 86400:
         raise argparse.ArgumentTypeError(
-            f'{text} is not more than 0, and less than a day of seconds'
-        )
+            f'{text!r} is not a number'
+        ) from error
+    if not 0 < seconds < 86400:
+        raise argparse.ArgumentTypeError(f'{text} is not between 0 and 86400')
     return seconds

@@ -25,12 +25,12 @@ class Check(base.Lister):
 
     A "fatal" problem is a mistake in the configuration: nova-compute does not
     start, and raises InvalidLibvirtGPUConfig. An "error" concerns a GPU that
-    is not ready or does not offer its type: it would have no inventory, the
-    others would serve. Exit code: 0 clean or warnings only, 1 warnings with
+    is not ready or does not offer its type: it has no inventory, the others
+    serve. Exit code: 0 clean or warnings only, 1 warnings with
     --strict, 2 errors.
 
-    On this very machine, ids of types are compared with what they meant so
-    far, which "nova-vgpu apply" and "nova-vgpu doctor" remember.
+    On this machine, type ids are compared with their stored names, which
+    "nova-vgpu apply" and "nova-vgpu doctor" write.
     """
 
     table_columns = ('Severity', 'Problem', 'Cure')
@@ -39,7 +39,7 @@ class Check(base.Lister):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            '--strict', action='store_true', help='Let warnings fail too.'
+            '--strict', action='store_true', help='Fail on warnings, too.'
         )
         return parser
 

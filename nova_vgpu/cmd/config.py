@@ -28,8 +28,8 @@ class Generate(base.Command):
 
       nova-vgpu config generate --type T4-2Q --type 41:00.0=A40-8Q
 
-    GPUs that are not wished for are left alone. Nothing is written but to
-    standard output; what still has to be done goes to standard error.
+    Other GPUs are not used. The lines go to standard output, and no file is
+    written; what else has to be done goes to standard error.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -39,17 +39,17 @@ class Generate(base.Command):
             metavar='[GPU=]TYPE',
             action='append',
             required=True,
-            help='The type to serve; of one GPU, by its PCI address in any '
-            'spelling, or of all that offer the type. May be repeated.',
+            help='The type to serve, on one GPU (its PCI address in any '
+            'spelling) or on all that offer the type. May be repeated.',
         )
         parser.add_argument(
             '--for',
             dest='reader',
             choices=[reader.value for reader in values.Reader],
             default=values.Reader.NOVA_VGPU.value,
-            help="Who reads it: this project's driver (the default), Nova's "
-            'own driver with mediated devices, or Nova with virtual functions '
-            'as PCI devices, where the GPUs make no mediated devices.',
+            help="The driver that reads it: this project's (the default), "
+            "Nova's own with mediated devices, or Nova with virtual functions "
+            'as PCI devices, for GPUs without mediated devices.',
         )
         return parser
 
@@ -75,13 +75,13 @@ class Generate(base.Command):
 def _parse_wish(host: values.Host, text: str) -> values.TypeRequest:
     """``TYPE`` or ``GPU=TYPE``.
 
-    :raises NovaVGPUError: if it is neither, or the GPU is not there.
+    :raises NovaVGPUError: if it is neither, or the GPU does not exist.
     """
     gpu_text, given, type_text = text.rpartition('=')
     type_text = type_text.strip()
     if not type_text:
         raise exception.UsageError(
-            f'--type {text}: no type is named. Write TYPE or GPU=TYPE.'
+            f'--type {text}: the type is missing. Use TYPE or GPU=TYPE.'
         )
     if not given:
         return values.TypeRequest(type_text)

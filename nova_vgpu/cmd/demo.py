@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""``nova-vgpu demo``: the whole job, on a host that is not there."""
+"""``nova-vgpu demo``: all commands, on a simulated host."""
 
 import argparse
 from collections.abc import Iterator
@@ -93,16 +93,16 @@ _ASKED = (
 
 
 class Demo(base.Command):
-    """Walk through the whole job on a simulated host, with a real Placement.
+    """Show the commands on a simulated host, with a real Placement.
 
-    Nothing of this machine is touched: the host is a directory tree, Placement
-    listens on 127.0.0.1 with a database of its own, and both are gone in the
+    This machine is not changed: the host is a directory tree, Placement
+    listens on 127.0.0.1 with its own database, and both are removed at the
     end.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         _require_packages()
-        # A proxy of the site's has no business with the loopback address.
+        # A proxy of the site must not be used for the loopback address.
         os.environ['no_proxy'] = os.environ['NO_PROXY'] = '127.0.0.1'
         with (
             _terminated_like_interrupted(),
@@ -115,13 +115,13 @@ class Demo(base.Command):
             config = self._declare(directory)
             self._publish(directory, config)
             self._refuse(directory)
-        self._tell('That was all; what the demonstration started is gone.')
+        self._tell('Done; all that the demonstration started was removed.')
 
     def _discover(self, directory: pathlib.Path) -> None:
         self._head(
             '1. Discover',
             'A host with two T4 (mdev on the GPU itself), two A40 (mdev on '
-            'virtual functions, of which one has them switched off) and an '
+            'virtual functions, which are disabled on one of them) and an '
             'L40S in another PCI domain (vendor-specific VFIO, no mdev).',
         )
         self._run(directory, 'gpu', 'list')
@@ -133,18 +133,19 @@ class Demo(base.Command):
         self._head(
             '2. Declare and check',
             'Types by name, so that a driver upgrade that renumbers them '
-            'changes nothing; addresses as they come. The T4s are not listed '
+            'changes nothing; addresses in any spelling. The T4s are not '
+            'listed '
             'and serve the first type.',
         )
         config = self._write(directory, 'nova.conf', CONFIGURATION)
         self._run(directory, 'check', config=config)
         self._prose(
-            'One GPU is not ready and is told how to get there; the others '
-            'serve all the same.'
+            'One GPU is not ready, and the message has the cure; the others '
+            'serve.'
         )
-        self._head('3. Plan', 'What each GPU would serve, and what bounds it.')
+        self._head('3. Plan', 'What each GPU would serve, and what limits it.')
         self._run(directory, 'plan', '--node', NODE, config=config)
-        self._prose('All about one of them, for machines and the curious:')
+        self._prose('Everything about one of them, in a format for machines:')
         self._run(
             directory,
             *('plan', '--node', NODE, '--gpu', '0001:c8:00.0', '-f', 'yaml'),
@@ -172,7 +173,7 @@ class Demo(base.Command):
                 made: list[values.Change] = []
                 application.sync_placement(placement, target, made.append)
                 self._tell(f'{attempt} time: {len(made)} requests that write.')
-            self._head('5. Ask', 'What the scheduler would ask for a flavor.')
+            self._head('5. Ask', 'The requests of the scheduler for a flavor.')
             for wish, required in _ASKED:
                 found = placement.list_candidates('VGPU', 1, required)
                 self._tell(f'\n{wish}:')
@@ -191,7 +192,7 @@ class Demo(base.Command):
         )
         config = self._write(directory, 'conflicting.conf', CONFLICTING)
         self._run(directory, 'check', config=config)
-        self._prose('And what a slip of the finger gets, all at once:')
+        self._prose('And typing errors, all reported at once:')
         config = self._write(directory, 'slip.conf', FAT_FINGERED)
         self._run(directory, 'check', config=config)
 
@@ -213,7 +214,7 @@ class Demo(base.Command):
         *words: str,
         config: pathlib.Path | None = None,
     ) -> None:
-        """Run a command of this very program, in front of the reader."""
+        """Print and run a command of this program."""
         from nova_vgpu.cmd import main
 
         options = ['--sysfs-root', str(directory / 'sys')]
@@ -235,7 +236,7 @@ class Demo(base.Command):
 
 
 def _require_packages() -> None:
-    """Say what is missing before anything is shown, not half-way."""
+    """Report missing packages before anything is shown."""
     needed = ('openstack', 'placement', 'waitress')
     missing = [name for name in needed if not util.find_spec(name)]
     if missing:
@@ -246,7 +247,7 @@ def _require_packages() -> None:
 
 
 def _connect(directory: pathlib.Path, url: str) -> 'client.PlacementClient':
-    """A client by a configuration of its own, and none of this machine's."""
+    """A client with its own configuration, not this machine's."""
     config = directory / 'nova.conf'
     config.write_text(placement_server.access(url))
     return application.connect_to_placement([str(config)], [str(directory)])
@@ -254,7 +255,7 @@ def _connect(directory: pathlib.Path, url: str) -> 'client.PlacementClient':
 
 @contextlib.contextmanager
 def _terminated_like_interrupted() -> Iterator[None]:
-    """Let SIGTERM clean up as Ctrl-C does."""
+    """Clean up on SIGTERM as on Ctrl-C."""
 
     def interrupt(
         _number: int, _frame: types.FrameType | None

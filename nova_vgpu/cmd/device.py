@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""``nova-vgpu device``: vGPUs and the functions that can hold them."""
+"""``nova-vgpu device``: vGPUs and the functions that can have them."""
 
 import argparse
 from collections.abc import Iterator
@@ -26,12 +26,12 @@ _Row = tuple[typing.Any, ...]
 
 
 class ListDevices(base.Lister):
-    """List vGPUs, and virtual functions that hold one or could.
+    """List vGPUs, and virtual functions that have or can have one.
 
-    State: "vGPU" is a vGPU that exists; "taken" is a function that has one on
-    it, "free" a function that would take one now, "full" one that would not,
-    because the GPU's other vGPUs leave no room, and "no types" one whose types
-    are not there (yet).
+    State: "vGPU" is a vGPU that exists; "taken" is a function with a vGPU on
+    it, "free" a function where one can be created now, "full" one where the
+    GPU's other vGPUs leave no room, and "no types" one that shows no types
+    (yet).
     """
 
     table_columns = ('Device', 'Parent', 'State', 'Type')
@@ -66,7 +66,7 @@ def _rows(gpu: values.PhysicalGPU, names: Mapping[str, str]) -> Iterator[_Row]:
     for vf in gpu.vfs:
         address = str(vf.address)
         if vf.vendor_vfio and vf.vgpus:
-            # The function is the vGPU, there is nothing below it.
+            # The function itself is the vGPU.
             vgpu = vf.vgpus[0]
             of_type = _type(vgpu, names), str(gpu), 'VF', vgpu.type_id
             yield (address, str(gpu), 'vGPU', *of_type)

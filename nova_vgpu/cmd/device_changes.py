@@ -11,7 +11,7 @@
 #    under the License.
 
 
-"""``nova-vgpu device enable`` and ``device disable``: vGPUs by hand."""
+"""``nova-vgpu device enable`` and ``device disable``: manual changes."""
 
 import argparse
 import typing
@@ -32,7 +32,7 @@ _Step = values.SetType | values.SetMdev
 
 
 class _Device(changes.Changer):
-    """Changes one vGPU, and shows what that does to others."""
+    """Changes one vGPU, and shows the effect on others."""
 
     table_columns = ('Device', 'State', 'Type', 'UUID')
 
@@ -81,9 +81,11 @@ class _Device(changes.Changer):
         gone = tuple(name for name in was if name not in types)
         new = tuple(name for name in types if name not in was)
         if gone:
-            self.say(f'GPU {step.gpu} takes no more of: {_listed(gone)}.')
+            self.say(
+                f'GPU {step.gpu} no longer has room for: {_listed(gone)}.'
+            )
         if new:
-            self.say(f'GPU {step.gpu} takes again: {_listed(new)}.')
+            self.say(f'GPU {step.gpu} has room again for: {_listed(new)}.')
         device = step.function if isinstance(step, values.SetType) else ''
         names = type_matching.list_type_names(now)
         for gpu in now.gpus:
@@ -99,13 +101,13 @@ class _Device(changes.Changer):
 
 
 class EnableDevice(_Device):
-    """Make a vGPU by hand, and keep it over reboots.
+    """Create a vGPU manually, and again after reboots.
 
-    DEVICE is a virtual function, or a GPU: then the vGPU is made on the GPU
-    itself, or on its first function that takes the type. The type must be
-    among those that the device takes now, and the one that nova.conf declares
-    for the GPU, if it does. The answer shows which types the GPU takes before
-    and after.
+    DEVICE is a virtual function, or a GPU: then the vGPU is created on the GPU
+    itself, or on its first function with room for the type. The device must
+    have room for the type, and if nova.conf declares a type for the GPU, it
+    must be that one. The output shows the types for which the GPU has room
+    before and after.
 
       nova-vgpu device enable 0000:41:00.4 --type A40-8Q
     """
@@ -146,9 +148,9 @@ class EnableDevice(_Device):
 
 
 class DisableDevice(_Device):
-    """Remove a vGPU by hand, also after reboots.
+    """Remove a vGPU manually, also after reboots.
 
-    It is refused if a server has it, running or not.
+    It is refused if a server uses the vGPU, running or not.
 
       nova-vgpu device disable 0000:41:00.4
     """
@@ -188,7 +190,7 @@ def _listed(types: tuple[str, ...]) -> str:
 
 
 def _name(step: _Step) -> str:
-    """The name of the vGPU that a step is about."""
+    """The name of the vGPU of a step."""
     if isinstance(step, values.SetMdev):
         return step.uuid
     return values.PciAddress.parse(step.function).node_device_name

@@ -39,7 +39,7 @@ _NVIDIA_DRIVER = 'nvidia'
 
 
 class EvidenceColumn(columns.FormattableColumn[tuple[values.Evidence, ...]]):
-    """What was seen: lines for people, sources and values for machines."""
+    """The evidence: lines for people, sources and values for machines."""
 
     def human_readable(self) -> str:
         return '\n'.join(map(str, self._value))
@@ -49,17 +49,17 @@ class EvidenceColumn(columns.FormattableColumn[tuple[values.Evidence, ...]]):
 
 
 class Doctor(base.Lister):
-    """Say why a GPU, a virtual function or a vGPU type cannot be used.
+    """Show why a GPU, a virtual function or a vGPU type cannot be used.
 
-    Looks at the GPUs, their drivers and modes, at the kernel, the IOMMU,
-    mdevctl, the vGPU manager, nova.conf, and at what ids of types meant at the
-    last run. Each finding has what was seen, and where, and the cure. An
-    "error" keeps vGPUs from working, a "warning" may do so some day, a "note"
-    is good to know. nova.conf is not needed. Exit code: 0 no errors, 1
-    warnings with --strict, 2 errors.
+    Checks the GPUs, their drivers and modes, the kernel, the IOMMU, mdevctl,
+    the vGPU manager, nova.conf, and the names of type ids at the last run.
+    Each finding has the evidence, its source, and the cure. An "error"
+    prevents vGPUs from working, a "warning" may do so later, a "note" is
+    information. nova.conf is not required. Exit code: 0 no errors, 1 warnings
+    with --strict, 2 errors.
 
-    The host is not changed. Run it as root: others may not see everything, and
-    cannot remember what ids mean (in types.json below --state-dir).
+    The host is not changed. Run it as root: other users may not see
+    everything, and cannot store the names of ids (types.json in --state-dir).
     """
 
     table_columns = ('Severity', 'Finding')
@@ -70,15 +70,15 @@ class Doctor(base.Lister):
         parser = super().get_parser(prog_name)
         base.add_gpu_filter(parser)
         parser.add_argument(
-            '--strict', action='store_true', help='Let warnings fail too.'
+            '--strict', action='store_true', help='Fail on warnings, too.'
         )
         parser.add_argument(
             '--scheduler',
             metavar='POLICY',
             choices=sorted(_POLICIES),
-            help='Examine nothing, but print a file for modprobe.d that sets '
+            help='Check nothing, but print a file for modprobe.d that sets '
             "NVIDIA's vGPU scheduler: best-effort, equal-share or "
-            'fixed-share. It is not written anywhere.',
+            'fixed-share. The file is not written.',
         )
         return parser
 
@@ -103,8 +103,8 @@ class Doctor(base.Lister):
             examined = self._remember(examined, found)
         else:
             self.say(
-                'Only the GPUs and nova.conf were looked at: the other files '
-                'of this machine are not about that host.'
+                'Only the GPUs and nova.conf were checked: the other files of '
+                'this machine do not describe that host.'
             )
         found += diagnosis.diagnose(
             dataclasses.replace(
@@ -154,9 +154,9 @@ class Doctor(base.Lister):
                     values.Severity.ERROR,
                     'configuration-unreadable',
                     'nova.conf',
-                    'The configuration cannot be read, and is left out.',
+                    'The configuration cannot be read, and was not checked.',
                     (values.Evidence('nova.conf', str(error)),),
-                    'See that nova.conf is there and can be read; name '
+                    'Check that nova.conf exists and is readable; give '
                     'another one with --config-file.',
                 )
             )
@@ -165,7 +165,7 @@ class Doctor(base.Lister):
     def _add_configuration(
         self, examined: values.DoctorInput
     ) -> values.DoctorInput:
-        # Not at the top: oslo.config takes its time.
+        # Not at the top: importing oslo.config is slow.
         from nova_vgpu.conf import migration
 
         where = self.options.config_file, self.options.config_dir
@@ -182,7 +182,7 @@ class Doctor(base.Lister):
     def _remember(
         self, examined: values.DoctorInput, found: list[values.Finding]
     ) -> values.DoctorInput:
-        """Compare with what ids meant before, and write what they mean."""
+        """Compare with the stored names of ids, and store the current ones."""
         directory = state.StateDirectory(self.options.state_dir)
         remembered, lost = doctor_memory.recall(directory)
         found.extend(lost)
@@ -206,8 +206,9 @@ class Doctor(base.Lister):
         )
         for path in dict.fromkeys(p.source for p in present):
             self.say(
-                f'{path} sets {vgpu_scheduler.PARAMETER} as well: take it out '
-                'there, for only one of them counts. Its other keys are above.'
+                f'{path} also sets {vgpu_scheduler.PARAMETER}: remove it '
+                'there, because only one of them counts. Its other keys are '
+                'above.'
             )
         return 0
 

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What ids of types meant at the last run, for ``nova-vgpu doctor``.
+"""The names of type ids at the last run, for ``nova-vgpu doctor``.
 
-Nothing that goes wrong here keeps the doctor from telling the rest: it becomes
-a finding, and the file stays as it is.
+A failure here does not stop the doctor: it becomes a finding, and the file is
+not changed.
 """
 
 from nova_vgpu import exception
@@ -23,15 +23,15 @@ from nova_vgpu.host import type_id_store
 from nova_vgpu.plan import type_changes
 
 _COMPARE_CURE = (
-    'See that the ids in nova.conf mean what they should: "nova-vgpu type '
-    'list". Names are safer than ids.'
+    'Check the ids in nova.conf with "nova-vgpu type list". Names are '
+    'safer than ids.'
 )
 
 
 def recall(
     directory: state.StateDirectory,
 ) -> tuple[type_changes.Names | None, tuple[values.Finding, ...]]:
-    """What ids meant; None if that is not known and not to be written."""
+    """The stored names; None if they are unknown and must not be written."""
     recalled = type_id_store.recall(directory, may_put_aside=True)
     found = () if recalled.lost is None else (_lost(directory, recalled.lost),)
     return recalled.names if recalled.may_write else None, found
@@ -43,7 +43,7 @@ def remember(
     host: values.Host,
     declaration: values.Declaration,
 ) -> tuple[values.Finding, ...]:
-    """Write what ids mean now, if that is anything new."""
+    """Store the current names of ids, if they changed."""
     names = type_changes.list_names(remembered, host, declaration)
     if names == remembered:
         return ()
@@ -55,9 +55,9 @@ def remember(
                 values.Severity.NOTE,
                 'type-memory-not-written',
                 type_id_store.FILE,
-                'What ids of types mean is not remembered for the next run.',
+                'The names of type ids could not be stored for the next run.',
                 (values.Evidence(directory.path, str(error)),),
-                'Run the command as root, with room on the disk, or with '
+                'Run the command as root, with free disk space, or with '
                 'another --state-dir.',
             ),
         )
@@ -69,8 +69,8 @@ def _lost(directory: state.StateDirectory, why: str) -> values.Finding:
         values.Severity.WARNING,
         'type-memory-lost',
         type_id_store.FILE,
-        'What ids of types meant at the last run cannot be read: changes '
-        'since then are not noticed.',
+        'The stored names of type ids cannot be read: changes since the '
+        'last run are not detected.',
         (values.Evidence(f'{directory.path}/{type_id_store.FILE}', why),),
         _COMPARE_CURE,
     )

@@ -25,8 +25,8 @@ class ListGPUs(base.Lister):
     """List the GPUs of this host, ready for vGPUs or not.
 
     Every display controller, 3D controller and processing accelerator of
-    NVIDIA, Intel and AMD is shown, with a driver or without. "State" says what
-    keeps a GPU from making vGPUs; "gpu show" has the cure.
+    NVIDIA, Intel and AMD is shown, with a driver or without. "State" is why a
+    GPU does not serve vGPUs; "gpu show" has the cure.
     """
 
     table_columns = (
@@ -69,7 +69,7 @@ class ListGPUs(base.Lister):
 
 
 class ShowGPU(base.ShowOne):
-    """Show one GPU: what it is, how it makes vGPUs, and what is missing."""
+    """Show one GPU: its model, its framework, and what is missing."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""``nova-vgpu provider hand-back``: the way to Nova's own driver."""
+"""``nova-vgpu provider hand-back``: return to Nova's own driver."""
 
 import argparse
 
@@ -19,22 +19,22 @@ from nova_vgpu.cmd import provider_base
 
 
 class HandBack(provider_base.ChangePlacement):
-    """Leave Placement as Nova's own driver wants it.
+    """Change Placement to the layout of Nova's own driver.
 
-    To be run after nova-compute was stopped and before it is started with
-    Nova's driver. What servers hold of a GPU moves to the providers of the
-    virtual functions that hold their vGPUs, and the GPU's provider goes. GPUs
+    Run it after nova-compute was stopped and before it is started with Nova's
+    driver. Allocations of a GPU move to the providers of the virtual functions
+    that have the servers' vGPUs, and the GPU's provider is deleted. GPUs
     without virtual functions have the same provider with both drivers.
 
-    The guests tell which vGPUs are theirs, so "--libvirt" has to be given.
-    Unless all is clear for every server, nothing is changed. Each change is
+    libvirt shows which guest uses which vGPU, so "--libvirt" is required. If
+    the vGPUs of any server are ambiguous, nothing is changed. Each change is
     printed when it is made. If there is nothing to change, nothing is written.
     """
 
     def make_target(
         self, parsed_args: argparse.Namespace
     ) -> application.HandBack:
-        # First: without libvirt there is no need to look at anything else.
+        # First: without libvirt nothing else needs to be read.
         guests = application.read_guests(self.source)
         _host, plan = provider_base.read_plan(self)
         node = provider_base.node_of(self, parsed_args)

@@ -33,24 +33,24 @@ if typing.TYPE_CHECKING:
     from nova_vgpu.lifecycle import host_access
 
 _DESCRIPTION = """\
-Declare which vGPU type each physical GPU serves, and see what that means.
+Declare which vGPU type each physical GPU serves, and see the effect.
 
-  nova-vgpu gpu list            which GPUs are there, and are they ready?
-  nova-vgpu type list           which vGPU types do they offer?
-  nova-vgpu config generate     what to write into nova.conf for that?
-  nova-vgpu check               is nova.conf right for this host?
-  nova-vgpu plan                which GPU serves what, and what comes of it
-  nova-vgpu doctor              why does a GPU or a type not work?
-  nova-vgpu apply               bring the host to what nova.conf declares.
-  nova-vgpu restore             take back what the last apply did.
-  nova-vgpu sriov, device       virtual functions and vGPUs by hand
-  nova-vgpu agent               keep an eye on the host; metrics
-  nova-vgpu provider diff       does Placement hold that?
-  nova-vgpu provider sync       see that it does.
-  nova-vgpu provider hand-back  leave it as Nova's own driver wants it.
+  nova-vgpu gpu list            list the GPUs, and whether they are ready
+  nova-vgpu type list           list the vGPU types that they offer
+  nova-vgpu config generate     print the lines of nova.conf for types
+  nova-vgpu check               check nova.conf against this host
+  nova-vgpu plan                show which GPU serves what, and its providers
+  nova-vgpu doctor              show why a GPU or a type does not work
+  nova-vgpu apply               bring the host to what nova.conf declares
+  nova-vgpu restore             revert the last apply
+  nova-vgpu sriov, device       manual changes of VFs and vGPUs
+  nova-vgpu agent               watch the host, repair it, serve metrics
+  nova-vgpu provider diff       compare Placement with the plan
+  nova-vgpu provider sync       bring Placement to the plan
+  nova-vgpu provider hand-back  return to the layout of Nova's own driver
 
 Only apply, restore, sriov, device and agent --enforce change the host, and
-never what a server has.
+never a vGPU in use.
 """
 
 _EXIT_NO_COMMAND = 2
@@ -58,7 +58,7 @@ _LIBVIRT = 'qemu:///system'
 
 
 class NovaVGPU(app.App):
-    """The program: global options, and what they lead to."""
+    """The program with its global options."""
 
     NAME = 'nova-vgpu'
     LOG = logging.getLogger('nova_vgpu.cmd')
@@ -121,32 +121,32 @@ class NovaVGPU(app.App):
         parser.add_argument(
             '--libvirt',
             metavar='URI',
-            help='Ask libvirt about the host (qemu:///system) instead of '
-            'reading sysfs alone.',
+            help='Read the host from libvirt (qemu:///system) instead of '
+            'sysfs alone.',
         )
         parser.add_argument(
             '--sysfs-root',
             metavar='DIR',
-            help='Where sysfs is. Default: /sys.',
+            help='Mount point of sysfs. Default: /sys.',
         )
         parser.add_argument(
             '--state-dir',
             metavar='DIR',
             default=state.DEFAULT_PATH,
-            help='Where it is kept what one run has to tell the next. '
+            help='Directory for persistent state. '
             'Default: /var/lib/nova-vgpu.',
         )
         parser.add_argument(
             '--os-cloud',
             metavar='NAME',
-            help='Cloud in clouds.yaml to log in to. Default: what the '
-            'section [placement] of the configuration says, else the '
-            'environment (OS_AUTH_URL and so on).',
+            help='Cloud in clouds.yaml to log in to. Default: the section '
+            '[placement] of the configuration, else the environment '
+            '(OS_AUTH_URL and so on).',
         )
         parser.add_argument(
             '--debug',
             action='store_true',
-            help='Log what is done to standard error, and show tracebacks.',
+            help='Log to standard error, and show tracebacks.',
         )
         return parser
 
@@ -154,7 +154,7 @@ class NovaVGPU(app.App):
         """Errors to standard error; the log only with ``--debug``."""
         self.LOG.handlers.clear()
         self.LOG.propagate = False
-        # Its own level, whatever the process around it logs.
+        # Its own level, independent of the process around it.
         self.LOG.setLevel(
             logging.DEBUG if self.options.debug else logging.INFO
         )
@@ -165,7 +165,7 @@ class NovaVGPU(app.App):
         if self.options.debug:
             _set_up_log()
         elif not root.handlers:
-            # Libraries' warnings are for services with a log.
+            # Warnings of libraries are for services with a log.
             root.addHandler(logging.NullHandler())
 
     def read_host(self, source: 'application.HostSource') -> 'values.Host':
@@ -217,7 +217,7 @@ class NovaVGPU(app.App):
         try:
             self.command_manager.find_command(argv)
         except ValueError:
-            # cliff would say so on standard output, which is for data.
+            # cliff would print it to standard output, which is for data.
             self.LOG.error(
                 "%r is not a command. Did you mean: %s? See '%s --help'.",
                 ' '.join(argv),
@@ -228,17 +228,17 @@ class NovaVGPU(app.App):
         return super().run_subcommand(argv)
 
     def _refuse_option(self, name: str) -> None:
-        """Say what is wrong with an option before the command."""
+        """Report an unknown option before the command."""
         # Not at the top: most commands start without it.
         from nova_vgpu.plan import typos
 
         near = typos.find_nearest(name, self.parser._option_string_actions)
         self.LOG.error(
-            "%s is no option of the program. %s See '%s --help'.",
+            "%s is not an option of the program. %s See '%s --help'.",
             name,
             f'Did you mean {near}?'
             if near
-            else 'An option of a command goes behind the command.',
+            else 'Options of a command go after the command.',
             self.NAME,
         )
 

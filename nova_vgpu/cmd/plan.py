@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""``nova-vgpu plan``: what the configuration means here."""
+"""``nova-vgpu plan``: the effect of the configuration on this host."""
 
 import argparse
 import typing
@@ -23,13 +23,13 @@ from nova_vgpu.publish import providers
 
 
 class ShowPlan(base.Lister):
-    """Show which GPU serves which type, why, and what Placement would hold.
+    """Show which GPU serves which type, why, and its provider in Placement.
 
-    Every GPU of the host has its row. "Total" is what the GPU can really
-    serve; -c "Bound by" shows what bounds it. A GPU with a dash for its
+    Every GPU of the host has a row. "Total" is how many vGPUs the GPU can
+    serve; -c "Bound by" shows what limits it. A GPU with a dash for its
     provider has no inventory; the reason is in "Why" or among the problems,
-    which go to standard error. The formats for machines have all columns, the
-    provider's traits among them:
+    which go to standard error. The formats for machines have all columns,
+    including the provider's traits:
 
       nova-vgpu plan --gpu 0000:84:00.0 -f yaml
     """
@@ -43,7 +43,7 @@ class ShowPlan(base.Lister):
             '--node',
             metavar='NAME',
             help="The compute node's provider in Placement. Default: this "
-            "host's name, as libvirt has it.",
+            "host's name in libvirt.",
         )
         return parser
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""``nova-vgpu provider``: what Placement holds, and what it is to hold."""
+"""``nova-vgpu provider``: compare Placement with the plan, and change it."""
 
 import argparse
 from collections.abc import Iterable
@@ -29,12 +29,12 @@ EXIT_DIFFERS = 1
 
 
 class ShowProviders(base.Lister):
-    """Show the resource providers of a compute node as Placement holds them.
+    """Show the resource providers of a compute node in Placement.
 
-    The tree with the inventory, what is used of it, and the traits. A table on
-    a terminal names GPUs without their node, leaves out traits that are about
-    neither GPUs nor the operator's own, and counts those that come in large
-    numbers; the formats for machines have everything.
+    The tree with inventories, usage and traits. A table on a terminal shows
+    GPUs without the node's name, only traits of GPUs and of the operator, and
+    the number of traits of large families; the formats for machines have
+    everything.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -47,8 +47,8 @@ class ShowProviders(base.Lister):
         tree = provider_base.connect(self).read_tree(node)
         if tree.root is None:
             raise exception.PlacementError(
-                f'Placement has no provider {node}. If Nova calls the node '
-                'something else, say so with --node.'
+                f'Placement has no provider {node}. If the node has another '
+                'name in Nova, give it with --node.'
             )
         depths: dict[str | None, int] = {None: -1}
         rows: list[tuple[typing.Any, ...]] = []
@@ -84,13 +84,12 @@ class ShowProviders(base.Lister):
 
 
 class DiffProviders(base.Lister):
-    """Compare the plan with what Placement holds, and change nothing.
+    """Compare Placement with the plan, and change nothing.
 
-    Every change that "provider sync" would make has its row. What it cannot or
-    may not change goes to standard error. Only with "--mode full" are
-    inventories compared, not only traits; here that is right on a tree that
-    Nova looks after, too. Exit code: 0 they agree, 1 they differ, 2 they could
-    not be compared.
+    Every change that "provider sync" would make has a row. Differences that it
+    cannot or must not change go to standard error. Traits are compared; with
+    "--mode full" also inventories, even in a tree that Nova manages. Exit
+    code: 0 no difference, 1 differences, 2 the comparison failed.
     """
 
     _difference = values.Difference()
@@ -109,7 +108,7 @@ class DiffProviders(base.Lister):
         return EXIT_DIFFERS if found else 0
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        # It changes nothing, so it does not matter who looks after the tree.
+        # It changes nothing, so it does not matter who manages the tree.
         target = dataclasses.replace(_target(self, parsed_args), force=True)
         self._difference = application.diff_placement(
             provider_base.connect(self), target
@@ -131,15 +130,15 @@ class DiffProviders(base.Lister):
 class SyncProviders(provider_base.ChangePlacement):
     """Bring Placement to the plan.
 
-    By default ("--mode traits") the providers that nova-compute made for the
-    GPUs of this host, or for their virtual functions, get the traits of the
-    types that the GPUs serve. Traits that are not nova-vgpu's own stay, and
-    nothing else is touched.
+    By default ("--mode traits") the providers that nova-compute created for
+    the GPUs of this host, or for their virtual functions, get the traits of
+    the types that the GPUs serve. Traits of other owners stay, and nothing
+    else is changed.
 
-    With "--mode full" there is one provider per GPU that serves, with its
-    inventory. That is for trees that no nova-compute looks after. GPUs that
-    serve no more lose their provider; if servers still have vGPUs of it, all
-    of its inventory is reserved instead.
+    With "--mode full" each GPU that serves gets a provider with its inventory.
+    That is for trees that no nova-compute manages. The provider of a GPU that
+    no longer serves is deleted; while servers use its vGPUs, all of its
+    inventory is reserved instead.
 
     Each change is printed when it is made. If there is nothing to change,
     nothing is written.
@@ -161,29 +160,29 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
         '--mode',
         choices=[mode.value for mode in application.Mode],
         default=application.Mode.TRAITS.value,
-        help="traits: Nova's providers get the traits of what they serve. "
-        'full: providers and inventories are made too. Default: traits.',
+        help="traits: set the traits of Nova's providers. full: also create "
+        'providers and inventories. Default: traits.',
     )
     parser.add_argument(
         '--create-root',
         action='store_true',
-        help="With --mode full, make the node's own provider if it is "
-        'missing. A nova-compute that starts there later would fail on it.',
+        help="With --mode full, create the node's provider if it is missing. "
+        'A nova-compute that starts there later would fail.',
     )
     parser.add_argument(
         '--force',
         action='store_true',
-        help='With --mode full, go on although Nova looks after the tree.',
+        help='With --mode full, continue although Nova manages the tree.',
     )
 
 
 def _target(
     command: base.Command, parsed_args: argparse.Namespace
 ) -> application.Target:
-    """What was asked for.
+    """The target of the options.
 
-    :raises UsageError: if it cannot be meant.
-    :raises InvalidLibvirtGPUConfig: if the plan is none.
+    :raises UsageError: if the options contradict each other.
+    :raises InvalidLibvirtGPUConfig: if the plan is invalid.
     """
     mode = application.Mode(parsed_args.mode)
     _require_full(mode, parsed_args)
@@ -201,7 +200,7 @@ def _target(
 def _require_full(
     mode: application.Mode, parsed_args: argparse.Namespace
 ) -> None:
-    """Refuse options that would do nothing without ``--mode full``.
+    """Refuse options that have no effect without ``--mode full``.
 
     :raises UsageError: with all of them.
     """
@@ -217,6 +216,6 @@ def _require_full(
         only = 'is' if len(given) == 1 else 'are'
         raise exception.UsageError(
             f'{" and ".join(given)} {only} for --mode full only, and the mode '
-            f'is {mode.value}. Say --mode full, or leave out '
+            f'is {mode.value}. Use --mode full, or leave out '
             f'{" and ".join(given)}.'
         )

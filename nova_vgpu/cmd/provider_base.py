@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What the commands about providers have in common."""
+"""The common part of the provider commands."""
 
 import argparse
 from collections.abc import Iterable
@@ -35,14 +35,14 @@ class ChangePlacement(base.Command):
         parser.add_argument(
             '--dry-run',
             action='store_true',
-            help='Print the changes and make none.',
+            help='Print the changes without making them.',
         )
         return parser
 
     def make_target(
         self, parsed_args: argparse.Namespace
     ) -> application.Target | application.HandBack:
-        """What to bring Placement to."""
+        """The target state of Placement."""
         raise NotImplementedError
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
@@ -83,7 +83,7 @@ def add_node(parser: argparse.ArgumentParser) -> None:
         '--node',
         metavar='NAME',
         help="The compute node's provider in Placement. Default: this host's "
-        'name, as libvirt has it.',
+        'name in libvirt.',
     )
 
 
@@ -92,9 +92,9 @@ def node_of(command: base.Command, parsed_args: argparse.Namespace) -> str:
 
 
 def read_plan(command: base.Command) -> tuple[values.Host, values.Plan]:
-    """The host and the plan for it; its problems are said.
+    """The host and the plan for it; its problems are printed.
 
-    :raises InvalidLibvirtGPUConfig: if the plan is none.
+    :raises InvalidLibvirtGPUConfig: if the plan is invalid.
     """
     host = command.read_host()
     plan = command.make_plan(host)

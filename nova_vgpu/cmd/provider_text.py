@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How providers and changes of them are shown."""
+"""Formats of providers and their changes."""
 
 from collections.abc import Callable
 from collections.abc import Iterable
@@ -30,10 +30,10 @@ _FAMILIES = ('HW_GPU_API_', 'HW_GPU_RESOLUTION_')
 
 
 class Name(columns.FormattableColumn[tuple[str, str, int]]):
-    """A provider's name; for people, where it is in the tree.
+    """A provider's name; for people, indented by its depth in the tree.
 
-    Names of devices start with that of their node. It need not be said again
-    below the node.
+    Names of devices start with that of their node, which is left out below the
+    node.
     """
 
     indent = '  '
@@ -48,7 +48,7 @@ class Name(columns.FormattableColumn[tuple[str, str, int]]):
 
 
 class _Flat(Name):
-    """A name that is in no tree."""
+    """A name without a tree."""
 
     indent = ''
 
@@ -73,7 +73,7 @@ class Inventories(columns.FormattableColumn[values.PlacementProvider]):
 
 
 class Traits(columns.FormattableColumn[tuple[str, ...]]):
-    """Those that are about GPUs; all of them for machines."""
+    """Traits of GPUs; all of them for machines."""
 
     def human_readable(self) -> str:
         shown = (t for t in self._value if t.startswith(_SHOWN_TRAITS))
@@ -84,7 +84,7 @@ class Traits(columns.FormattableColumn[tuple[str, ...]]):
 
 
 class Details(columns.FormattableColumn[values.Change]):
-    """What exactly changes; every trait for machines."""
+    """The details of a change; every trait for machines."""
 
     def human_readable(self) -> str:
         return '\n'.join(_details(self._value, _fold))
@@ -94,7 +94,7 @@ class Details(columns.FormattableColumn[values.Change]):
 
 
 class Several(columns.FormattableColumn[tuple[typing.Any, ...]]):
-    """Several of the others, one below the other, for people alone."""
+    """Several columns in one, for people only."""
 
     def human_readable(self) -> str:
         texts = (column.human_readable() for column in self._value)
@@ -110,7 +110,7 @@ def list_lines(change: values.Change) -> Iterator[str]:
 
 
 def make_row(change: values.Change, node: str) -> tuple[typing.Any, ...]:
-    """A change as what, where and the details."""
+    """A change as its kind, its provider and the details."""
     of, _, what = str(change).rpartition(': ')
     if isinstance(change, values.CreateTrait | values.CreateResourceClass):
         what = what.removesuffix(f' {change.name}')

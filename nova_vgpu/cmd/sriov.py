@@ -25,7 +25,7 @@ from nova_vgpu.reconcile import manual_steps
 
 
 class _Sriov(changes.Changer):
-    """Changes the VFs of GPUs that are named."""
+    """Changes the VFs of the given GPUs."""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -42,7 +42,7 @@ class _Sriov(changes.Changer):
         parsed_args: argparse.Namespace,
         decide: Callable[[values.PhysicalGPU], values.GPUSteps],
     ) -> base.Rows:
-        """Do to each GPU what was decided for it."""
+        """Decide and run the steps of each GPU."""
 
         def plan(state: host_access.HostState) -> apply.ManualSteps:
             gpus = dict.fromkeys(
@@ -59,11 +59,10 @@ class _Sriov(changes.Changer):
 class EnableVFs(_Sriov):
     """Enable all virtual functions of GPUs, and wait until they show types.
 
-    NVIDIA's sriov-manage does it where it is installed, else the kernel. A GPU
-    that an interrupted sriov-manage left on pci-pf-stub is repaired first. It
-    is done when sysfs and libvirt show the functions with their types. They
-    are gone with the next reboot; "nova-vgpu apply" enables those that
-    nova.conf needs.
+    NVIDIA's sriov-manage is used if it is installed, else sysfs. A GPU that an
+    interrupted sriov-manage left on pci-pf-stub is repaired first. The command
+    ends when sysfs and libvirt show the functions with their types. A reboot
+    disables them; "nova-vgpu apply" enables those that nova.conf needs.
 
       nova-vgpu sriov enable 0000:41:00.0 0000:c1:00.0
     """
@@ -75,9 +74,9 @@ class EnableVFs(_Sriov):
 class DisableVFs(_Sriov):
     """Disable the virtual functions of GPUs.
 
-    It is refused while a vGPU is on one of them, or is configured to be there
-    after a reboot, or a server has one. "nova-vgpu device disable" removes
-    vGPUs that nobody has. "nova-vgpu apply" enables the functions again if
+    It is refused while one of them has a vGPU, or is configured to have one
+    after a reboot, or a server uses one. "nova-vgpu device disable" removes
+    unused vGPUs. "nova-vgpu apply" enables the functions again if
     nova.conf needs them.
     """
 

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""``nova-vgpu type``: what the GPUs offer."""
+"""``nova-vgpu type``: the types that GPUs offer."""
 
 import argparse
 from collections.abc import Mapping
@@ -26,10 +26,10 @@ from nova_vgpu.plan import type_matching
 class ListTypes(base.Lister):
     """List the vGPU types that each GPU offers.
 
-    "Free" is how many more of the type fit right now; vGPUs of another size on
-    the same GPU bring it to 0. "vGPUs" is how many there are, "Max" the most
-    that one GPU takes, "MiB" the frame buffer of each. Write the id or the
-    name into [devices]enabled_vgpu_types; names survive driver upgrades.
+    "Free" is how many more vGPUs of the type fit now; a vGPU of another size
+    on the same GPU makes it 0. "vGPUs" is how many exist, "Max" the maximum of
+    one GPU, "MiB" the frame buffer of each. Put the id or the name into
+    [devices]enabled_vgpu_types; names do not change with driver upgrades.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -50,7 +50,7 @@ class ListTypes(base.Lister):
         if not host.gpus:
             self.say(base.NO_GPUS)
         elif not rows:
-            self.say('No types are on offer; "nova-vgpu gpu list" says why.')
+            self.say('No GPU offers types; "nova-vgpu gpu list" shows why.')
         return (
             'GPU',
             'ID',

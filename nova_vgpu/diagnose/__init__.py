@@ -12,6 +12,6 @@
 
 """Why a GPU, a virtual function or a type cannot be used.
 
-The findings of ``nova-vgpu doctor``. What was read from the host goes in, as
-one value.
+The findings of ``nova-vgpu doctor``. The input is one value with everything
+that was read.
 """

@@ -12,13 +12,12 @@
 
 """Why a GPU, a virtual function or a type cannot be used.
 
-Everything that was looked at goes in, findings come out: the worst first, each
-with what was seen and what to do. A host that is in order gets a few notes
-that it is good to know: how its GPUs make vGPUs, how they share their time,
-which licences guests need.
+From everything that was read to findings: the worst first, each with its
+evidence and cure. A host without problems gets a few notes: the frameworks of
+its GPUs, their schedulers, the licences that guests need.
 
-What a configuration gets wrong is what ``check`` is for. Here it counts as one
-finding that leads there.
+Problems of the configuration are reported by ``check``. Here they are one
+finding that refers to it.
 """
 
 from collections.abc import Iterator
@@ -31,9 +30,9 @@ from nova_vgpu.diagnose import scheduler_findings
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_changes
 
-# Problems that only say that there is no configuration.
+# Problems that only report a missing configuration.
 _NOTHING_DECLARED = frozenset({'no-configuration', 'nothing-enabled'})
-# How many of many are named.
+# How many of many are shown.
 _EXAMPLES = 3
 
 
@@ -91,11 +90,11 @@ def _other_ids_changed(changes: list[type_changes.Change]) -> values.Finding:
         values.Severity.NOTE,
         'type-id-changed',
         'types',
-        f'Ids of types that nova.conf does not use have another meaning than '
-        f'when the host was last looked at ({len(changes)}).',
+        f'Type ids that nova.conf does not use have other names than at the '
+        f'last run ({len(changes)}).',
         tuple(examples),
-        'Name types by name wherever you can. Definitions of mdevctl hold '
-        'ids: look at them with "mdevctl list --defined".',
+        'Use names of types where possible. Definitions of mdevctl contain '
+        'ids: check them with "mdevctl list --defined".',
     )
 
 
@@ -110,7 +109,7 @@ def _find_configuration_problems(
             values.Severity.NOTE,
             'nothing-declared',
             problem.subject,
-            'No type is enabled: every GPU is taken for one that is to make '
+            'No type is enabled: every GPU is checked as one that is to serve '
             'vGPUs.',
             (values.Evidence('nova.conf', problem.message),),
             problem.cure,

@@ -18,7 +18,7 @@ from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import readiness
 
-# What somebody may have wanted so.
+# States that may be intended.
 _ON_PURPOSE = frozenset({'passed-through', 'no-types-ever'})
 _PASSTHROUGH_DRIVER = 'vfio-pci'
 _PASSTHROUGH_IDS = 'vfio-pci.ids='
@@ -45,7 +45,7 @@ def find(examined: values.DoctorInput) -> Iterator[values.Finding]:
                 severity,
                 obstacle.code,
                 str(gpu),
-                f'GPU {gpu} makes no vGPUs: {obstacle.finding}.',
+                f'GPU {gpu} does not serve vGPUs: {obstacle.finding}.',
                 tuple(_see(examined, gpu, obstacle)),
                 obstacle.cure,
             )
@@ -59,7 +59,7 @@ def _weigh(
     if examined.assignment_of(gpu) is not None:
         return values.Severity.ERROR
     if not capabilities.makes_vgpus(gpu) and gpu.sriov is None:
-        return None  # the graphics of the mainboard, as a rule
+        return None  # usually the graphics of the mainboard
     if obstacle.code in _ON_PURPOSE:
         return values.Severity.NOTE
     if examined.is_wanted(gpu):
@@ -95,7 +95,7 @@ def _see(
 def _find_passthrough_ids(
     examined: values.DoctorInput, gpu: values.PhysicalGPU
 ) -> Iterator[values.Evidence]:
-    """The word on the kernel command line that gives the GPU away."""
+    """The kernel parameter that reserves the GPU for passthrough."""
     around = examined.surroundings
     if around is None or around.command_line is None or gpu.ids is None:
         return
@@ -105,21 +105,22 @@ def _find_passthrough_ids(
 
 
 def _find_vf_findings(gpu: values.PhysicalGPU) -> Iterator[values.Finding]:
-    """What is wrong with some functions of a GPU that works."""
+    """Problems of some functions of a working GPU."""
     astray = [
         vf
         for vf in gpu.vfs
         if vf.driver in (None, _PASSTHROUGH_DRIVER)
         and not (vf.offers or vf.vgpus or vf.vendor_vfio)
     ]
-    # libvirt does not tell every driver: a GPU without one says as much.
+    # libvirt does not show every driver; then the GPU has none either.
     if astray and gpu.driver is not None:
         yield values.Finding(
             values.Severity.WARNING,
             'vfs-astray',
             str(gpu),
-            f'Virtual functions of GPU {gpu} take no vGPUs ({len(astray)} of '
-            f'{len(gpu.vfs)}): they are not bound to its driver.',
+            f'Virtual functions of GPU {gpu} cannot have vGPUs '
+            f'({len(astray)} of {len(gpu.vfs)}): they are not bound to its '
+            'driver.',
             tuple(
                 values.Evidence(
                     f'/sys/bus/pci/devices/{vf.address}/driver',
@@ -127,8 +128,8 @@ def _find_vf_findings(gpu: values.PhysicalGPU) -> Iterator[values.Finding]:
                 )
                 for vf in astray
             ),
-            f'Bind them to {gpu.driver} again. libvirt takes a function away '
-            "that a guest has with managed='yes'.",
+            f'Bind them to {gpu.driver} again. libvirt unbinds a function '
+            "that a guest uses with managed='yes'.",
         )
     if gpu.sriov is not None and 0 < len(gpu.vfs) < gpu.sriov.total:
         yield _vfs_partly_on(gpu, gpu.sriov.total)
@@ -139,12 +140,12 @@ def _vfs_partly_on(gpu: values.PhysicalGPU, total: int) -> values.Finding:
         values.Severity.NOTE,
         'vfs-partly-on',
         str(gpu),
-        f'GPU {gpu} has {len(gpu.vfs)} of {total} virtual functions. Types of '
-        'which more would fit are limited by that.',
+        f'GPU {gpu} has {len(gpu.vfs)} of {total} virtual functions, which '
+        'limits types of which more would fit.',
         (
             values.Evidence(
                 f'/sys/bus/pci/devices/{gpu}/sriov_totalvfs', str(total)
             ),
         ),
-        'If that is not wanted, enable all of them while no vGPU is in use.',
+        'If that is not intended, enable all of them while no vGPU is in use.',
     )

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Findings about what is around the GPUs.
+"""Findings about the environment of the GPUs.
 
-A host that is only a sysfs somewhere has no surroundings that could be looked
-at, and gets none of those that need them.
+A host that is only a sysfs tree has no environment, and gets none of these
+findings.
 """
 
 from collections.abc import Iterator
@@ -34,7 +34,7 @@ _IOMMU_OFF = frozenset({'intel_iommu=off', 'amd_iommu=off', 'iommu=off'})
 
 
 def find(examined: values.DoctorInput) -> Iterator[values.Finding]:
-    """What is wrong with the host as a whole."""
+    """Problems of the whole host."""
     around = examined.surroundings
     if around is not None:
         for fault in around.faults:
@@ -42,7 +42,7 @@ def find(examined: values.DoctorInput) -> Iterator[values.Finding]:
                 values.Severity.WARNING,
                 'unreadable',
                 fault.device,
-                f'{fault.source} cannot be read; what it says is not known.',
+                f'{fault.source} cannot be read.',
                 (values.Evidence(fault.source, fault.reason),),
                 'Run the command as root.',
             )
@@ -54,7 +54,7 @@ def find(examined: values.DoctorInput) -> Iterator[values.Finding]:
 
 
 def find_notes(examined: values.DoctorInput) -> Iterator[values.Finding]:
-    """What is good to know of a host that is in order."""
+    """Notes about a host without problems."""
     yield from _find_frameworks(examined)
     yield from _find_licences(examined)
     yield from _find_silence(examined)
@@ -63,7 +63,7 @@ def find_notes(examined: values.DoctorInput) -> Iterator[values.Finding]:
 def _find_iommu(
     examined: values.DoctorInput, around: values.Environment
 ) -> Iterator[values.Finding]:
-    """VFs need it: without SR-IOV the GPU's driver does without."""
+    """VFs need it; the GPU's driver without SR-IOV does not."""
     concerned = [
         gpu
         for gpu in examined.host.gpus
@@ -79,14 +79,13 @@ def _find_iommu(
         else values.Severity.WARNING,
         'iommu-off',
         'IOMMU',
-        'The kernel uses no IOMMU. Virtual functions cannot be given to '
+        'The kernel uses no IOMMU. Virtual functions cannot be assigned to '
         'servers without it.',
         tuple(_see_no_iommu(around)),
-        f'Take {" and ".join(off)} out of the kernel command line, and reboot.'
+        f'Remove {" and ".join(off)} from the kernel command line, and reboot.'
         if off
-        else 'Turn on VT-d or AMD-Vi in the firmware, put intel_iommu=on on '
-        'the kernel command line of a host with processors of Intel, and '
-        'reboot.',
+        else 'Turn on VT-d or AMD-Vi in the firmware, add intel_iommu=on to '
+        'the kernel command line of a host with Intel processors, and reboot.',
     )
 
 
@@ -101,7 +100,7 @@ def _see_no_iommu(around: values.Environment) -> Iterator[values.Evidence]:
         shown = [w for w in words if w.partition('=')[0].endswith('iommu')]
         yield values.Evidence(
             around.command_line.source,
-            ' '.join(shown) or 'no word about the IOMMU',
+            ' '.join(shown) or 'no parameter of the IOMMU',
         )
 
 
@@ -121,11 +120,11 @@ def _find_manager(
         else values.Severity.WARNING,
         'vgpu-manager-not-running',
         'vGPU manager',
-        'The vGPU manager of NVIDIA does not run. vGPUs do not start without '
-        'it, and types may not show.',
+        'The vGPU manager of NVIDIA is not running. vGPUs do not start '
+        'without it, and types may be missing.',
         (values.Evidence('/proc/*/comm', 'no nvidia-vgpu-mgr'),),
         'Start it: systemctl start nvidia-vgpud nvidia-vgpu-mgr. If it ends '
-        'at once, its log says why: journalctl -u nvidia-vgpu-mgr',
+        'at once, see its log: journalctl -u nvidia-vgpu-mgr',
     )
 
 
@@ -142,8 +141,8 @@ def _find_mdevctl(
             'mdevctl is not installed. libvirt creates mediated devices with '
             'it.',
             (
-                values.Evidence('/usr/sbin/mdevctl', 'not there'),
-                values.Evidence('/usr/bin/mdevctl', 'not there'),
+                values.Evidence('/usr/sbin/mdevctl', 'not found'),
+                values.Evidence('/usr/bin/mdevctl', 'not found'),
             ),
             'Install the package mdevctl.',
         )
@@ -152,25 +151,27 @@ def _find_mdevctl(
 
 
 def _mdevctl_not_called(around: values.Environment) -> values.Finding:
-    there = tuple(values.Evidence(path, 'there') for path in around.mdevctl)
+    there = tuple(values.Evidence(path, 'found') for path in around.mdevctl)
     calls = tuple(
-        values.Evidence(call.rule, f'calls {call.program}, which is not there')
+        values.Evidence(
+            call.rule, f'calls {call.program}, which does not exist'
+        )
         for call in dict.fromkeys(around.udev_calls)
     )
     return values.Finding(
         values.Severity.WARNING,
         'mdevctl-not-called',
         'mdevctl',
-        'No rule of udev calls mdevctl where it is. Mediated devices that are '
-        'defined do not start with the host.'
+        'No rule of udev calls the installed mdevctl. Defined mediated '
+        'devices do not start with the host.'
         if calls
-        else 'No rule of udev calls mdevctl. Mediated devices that are '
-        'defined do not start with the host.',
+        else 'No rule of udev calls mdevctl. Defined mediated devices do not '
+        'start with the host.',
         (*calls, *there),
         f'Link it: ln -s {around.mdevctl[0]} {around.udev_calls[0].program}'
         if calls
-        else 'Install the package mdevctl of your distribution anew: the rule '
-        'is a part of it.',
+        else 'Reinstall the package mdevctl of your distribution, which '
+        'contains the rule.',
     )
 
 
@@ -249,9 +250,9 @@ def _find_silence(examined: values.DoctorInput) -> Iterator[values.Finding]:
             values.Severity.NOTE,
             'nvml-silent',
             'NVML',
-            'ECC, MIG and heterogeneous mode and the scheduler in force are '
-            'not known.',
+            'ECC, MIG and heterogeneous mode and the current scheduler are '
+            'unknown.',
             (values.Evidence('NVML', modes.unknown_because),),
             "pip install 'nova-vgpu[nvml]', or install python3-pynvml or the "
-            'driver where it is missing.',
+            'driver if it is missing.',
         )

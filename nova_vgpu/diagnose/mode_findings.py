@@ -12,7 +12,7 @@
 
 """Findings about the modes of a GPU: ECC, MIG, heterogeneous.
 
-Only NVML knows them. Where it is silent, so is this.
+They are read through NVML; without it there are no findings.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def find(examined: values.DoctorInput) -> Iterator[values.Finding]:
 def _type_name(
     examined: values.DoctorInput, gpu: values.PhysicalGPU
 ) -> str | None:
-    """The name of the type that the GPU is to serve, if it is known."""
+    """The name of the type that the GPU is to serve, if known."""
     assigned = examined.assignment_of(gpu)
     if assigned is None:
         return None
@@ -95,8 +95,8 @@ def _find_ecc_on(
             values.Severity.NOTE,
             'ecc-unused',
             str(gpu),
-            f'GPU {gpu}: ECC is on, and vGPUs of {name} make no use of '
-            'it. On GPUs without HBM memory it takes frame buffer away.',
+            f'GPU {gpu}: ECC is on, and vGPUs of {name} do not use it. On '
+            'GPUs without HBM memory it reduces the frame buffer.',
             (seen,),
             f'To turn it off: nvidia-smi -i {gpu} -e 0, and reboot.',
         )
@@ -114,7 +114,7 @@ def _driver_version(examined: values.DoctorInput) -> str | None:
 def find_mig(
     gpu: values.PhysicalGPU, mig: values.Mode, name: str | None
 ) -> Iterator[values.Finding]:
-    """Whether a GPU's MIG mode fits the type that it is to serve."""
+    """Check a GPU's MIG mode against the type that it is to serve."""
     seen = values.Evidence('NVML, MIG mode', _say(mig))
     parsed = capabilities.parse_type_name(name) if name else None
     if parsed is not None and parsed.slices is not None and not mig.current:
@@ -125,8 +125,8 @@ def find_mig(
             f'GPU {gpu} is to serve {name}, which needs MIG mode.',
             (seen,),
             f'Turn it on with nvidia-smi -i {gpu} -mig 1, then enable its '
-            'VFs, then create GPU instances: sriov-manage removes those that '
-            'were there before it ran.',
+            'VFs, then create GPU instances: sriov-manage removes existing '
+            'ones.',
         )
     if parsed is not None and parsed.slices is None and mig.current:
         yield values.Finding(
@@ -164,7 +164,7 @@ def _heterogeneous(
         seen.append(
             values.Evidence('NVML, vGPU scheduler', modes.scheduler.value)
         )
-        fixed = ' vGPUs of several sizes do not go with the fixed share.'
+        fixed = ' The fixed share does not support vGPUs of several sizes.'
     return values.Finding(
         values.Severity.WARNING
         if examined.assignment_of(gpu)
@@ -172,7 +172,7 @@ def _heterogeneous(
         'heterogeneous-on',
         str(gpu),
         f'GPU {gpu} is in heterogeneous mode, where fewer vGPUs of some types '
-        'fit. A plan has one type for each GPU and needs no such mode.'
+        'fit. A plan has one type for each GPU and does not need this mode.'
         f'{fixed}',
         tuple(seen),
         f'Turn it off while the GPU has no vGPU: nvidia-smi vgpu -shm 0 -i '

@@ -12,8 +12,8 @@
 
 """Findings about the vGPU scheduler of NVIDIA's GPUs.
 
-NVML knows the policy that is in force. Without it the parameters of the driver
-tell what it was loaded with, which ``nvidia-smi`` may have changed since.
+NVML shows the current policy. Without it the driver's parameters show the
+policy at load time, which ``nvidia-smi`` may have changed since.
 """
 
 from collections.abc import Iterator
@@ -38,7 +38,7 @@ def find(examined: values.DoctorInput) -> Iterator[values.Finding]:
 def _find_policies(
     examined: values.DoctorInput, gpus: list[values.PhysicalGPU]
 ) -> Iterator[values.Finding]:
-    """One note for all GPUs that share their time alike."""
+    """One note for all GPUs with the same policy."""
     alike: dict[tuple[str, values.Evidence], list[str]] = {}
     for gpu in gpus:
         told = _tell(examined, gpu)
@@ -51,15 +51,15 @@ def _find_policies(
             ', '.join(names),
             f'vGPU scheduler of GPU {", ".join(names)}: {policy}.',
             (seen,),
-            'To have another one: nova-vgpu doctor --scheduler POLICY writes '
-            'the file for modprobe.',
+            'To change it: nova-vgpu doctor --scheduler POLICY prints the '
+            'file for modprobe.',
         )
 
 
 def _tell(
     examined: values.DoctorInput, gpu: values.PhysicalGPU
 ) -> tuple[str, values.Evidence] | None:
-    """The policy of a GPU in words, and where it is seen."""
+    """The policy of a GPU in words, and its source."""
     if examined.modes is not None:
         policy = examined.modes.of(gpu.address).scheduler
         if policy is not None:
@@ -77,14 +77,14 @@ def _tell(
         )
         if gpu.address in own:
             policy, seen = own[gpu.address], around.loaded_dwords_per_gpu
-    word = policy.value if policy else 'not known'
+    word = policy.value if policy else 'unknown'
     return f'{word}, unless nvidia-smi changed it', _show(seen)
 
 
 def _find_not_loaded(
     examined: values.DoctorInput,
 ) -> Iterator[values.Finding]:
-    """A file for modprobe that says something else than was loaded."""
+    """A file for modprobe that differs from the loaded parameters."""
     around = examined.surroundings
     if around is None or around.loaded_dwords is None:
         return
@@ -95,16 +95,15 @@ def _find_not_loaded(
     policy = vgpu_scheduler.find_policy(wanted.value)
     if policy == vgpu_scheduler.find_policy(around.loaded_dwords.value):
         return
-    word = policy.value if policy else 'a policy that is not known'
+    word = policy.value if policy else 'an unknown policy'
     yield values.Finding(
         values.Severity.WARNING,
         'scheduler-not-loaded',
         wanted.source,
-        f'{wanted.source} asks for {word}, but the driver was loaded '
-        'otherwise.',
+        f'{wanted.source} sets {word}, but the driver was loaded otherwise.',
         (_show(wanted), _show(around.loaded_dwords)),
-        'Write the initial RAM disk anew (update-initramfs -u or dracut -f) '
-        'and reboot, or take the line out.',
+        'Rebuild the initial RAM disk (update-initramfs -u or dracut -f) '
+        'and reboot, or remove the line.',
     )
 
 

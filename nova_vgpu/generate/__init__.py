@@ -10,4 +10,4 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""From the types that an operator asks for to the lines of nova.conf."""
+"""From the types that an operator requests to the lines of nova.conf."""

@@ -12,12 +12,12 @@
 
 """From the GPUs and their types to a part of nova.conf.
 
-The lines are made from a declaration, which is what reading them has to give
-again, and from the plan for it, which has what the comments say. For this
-project types are written by name, because ids change with the driver. Nova's
-own driver knows ids only, and each virtual function as a device of its own:
-of a GPU it is given as many functions as that takes vGPUs of the type. Its
-option ``max_instances`` would count over all GPUs of the host.
+The lines are made from a declaration, which reading them must return, and the
+comments from its plan. For this project types are written by name, because ids
+change with the driver. Nova's own driver only knows ids, and treats each
+virtual function as a device: of a GPU as many functions are listed as it can
+have vGPUs of the type. Nova's option ``max_instances`` counts over all GPUs of
+the host.
 """
 
 from collections.abc import Iterable
@@ -42,8 +42,8 @@ _TYPES_OPTIONS = {
     values.Reader.NOVA: 'enabled_mdev_types',
 }
 _GROUPS = {values.Reader.NOVA_VGPU: 'vgpu', values.Reader.NOVA: 'mdev'}
-#: What comes out of a file, as an entry of a list and in a section's name, as
-#: it went in.
+#: Text that is read back unchanged, as an entry of a list and in a section's
+#: name.
 _WRITABLE = re.compile(
     r'[a-z0-9](?:[a-z0-9 ._+/()-]*[a-z0-9_)])?', re.IGNORECASE | re.ASCII
 )
@@ -70,7 +70,7 @@ def generate(
     return values.Fragment(
         lines,
         declaration,
-        # The cure would be an option that means something else to Nova.
+        # The cure would be an option that has another meaning for Nova.
         tuple(p for p in plan.problems if p.code != 'maximum-unknown'),
         tuple(
             type_requests.warn_of_maximum(
@@ -91,7 +91,7 @@ def _require_mediated(grants: Iterable[values.MatchedRequest]) -> None:
             refused.append(type_requests.refuse_not_ready(granted))
         elif granted.gpu.framework is values.Framework.VENDOR_VFIO:
             refused.append(
-                f'GPU {granted.gpu} makes no mediated devices, and Nova '
+                f'GPU {granted.gpu} has no mediated devices, and Nova '
                 'serves nothing else by type. Its virtual functions can be '
                 'served as PCI devices: --for pci'
             )
@@ -113,10 +113,10 @@ def _declare(
         if written is None:
             refused.append(
                 f'GPU {granted.gpu}: its type has no name that a '
-                'configuration file could hold.'
+                'configuration file can contain.'
             )
             continue
-        key = written.casefold()  # sections know no upper and lower case
+        key = written.casefold()  # section names are case-insensitive
         spelled.setdefault(key, written)
         by_name.setdefault(key, []).append(granted)
     if refused:
@@ -156,13 +156,13 @@ def _written(
     reader: values.Reader,
     names: Mapping[str, str],
 ) -> str | None:
-    """How the reader is told of the type, so that it means no other."""
+    """The spelling of the type that is unambiguous for the reader."""
     if granted.type is None:
         return granted.name
     if reader is values.Reader.NOVA:
         candidates = [granted.type.id]
     else:
-        # Names that only some drivers give, and ids where none does.
+        # Names that only some drivers provide, else ids.
         candidates = [granted.name, granted.type.name or '', granted.type.id]
     types = type_matching.list_types(granted.gpu, names)
     for text in candidates:
@@ -196,8 +196,8 @@ def _addresses(
         for vf in gpu.vfs
         if vf.vgpus or any(offer.type.id == type_id for offer in vf.offers)
     ]
-    # Those that hold vGPUs first, of the type before others. A function with
-    # another vGPU has nothing to give until that goes, as the GPU has not.
+    # Those with vGPUs first, of the type before others. A function with
+    # another vGPU, like its GPU, offers nothing until that is removed.
     able.sort(key=lambda vf: _rank(vf, type_id))
     for vf in sorted(able[:maximum], key=lambda vf: vf.address):
         yield str(vf.address)
@@ -246,12 +246,12 @@ def _write_unlisted(plan: values.Plan, reader: values.Reader) -> Iterator[str]:
         if capabilities.makes_vgpus(left.gpu)
     )
     yield from ini.write_comment(
-        f'GPUs that make vGPUs and are left alone: {left}. Without this line '
+        f'GPUs that support vGPUs and are not used: {left}. Without this line '
         'they would serve the first type.'
         if reader is values.Reader.NOVA_VGPU
-        else f'GPUs that make vGPUs and are left alone: {left}. Nova does so '
-        'by itself and does not know this option. The commands of nova-vgpu '
-        'need it.'
+        else f'GPUs that support vGPUs and are not used: {left}. Nova ignores '
+        'them and does not know this option. The commands of nova-vgpu need '
+        'it.'
     )
     yield f'unlisted_gpus = {values.UnlistedGPUs.IGNORE.value}'
 

@@ -12,12 +12,12 @@
 
 """Virtual functions that are vGPUs, as PCI devices of Nova.
 
-Where the framework is vendor-specific VFIO, Nova's own driver serves a virtual
-function as a PCI device, and somebody else sets its type. All functions of a
-GPU have one product id, so each is listed by its address: by ids, a server
-could be given a function of another type. The resource class is the type's, so
-that a flavor gets this type and no other. ``managed`` is no: libvirt must not
-take the function from its driver, or the vGPU is gone.
+With vendor-specific VFIO, Nova's own driver serves a virtual function as a PCI
+device, and its type must be set before. All functions of a GPU have one
+product id, so each is listed by its address: by ids, a server could get a
+function of another type. The resource class is the type's, so that a flavor
+gets this type only. ``managed`` is ``no``: libvirt must not unbind the
+function from its driver, which would remove the vGPU.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ _NOT_IN_ALIAS = re.compile(r'[^A-Za-z0-9._-]+')
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Served:
-    """A GPU with the functions of it that are to be of a type."""
+    """A GPU with those functions that are to have a type."""
 
     gpu: values.PhysicalGPU
     type: values.VGPUType
@@ -53,7 +53,7 @@ class _Served:
 
     @property
     def unset(self) -> int:
-        """How many of the functions are not of the type yet."""
+        """How many of the functions do not have the type yet."""
         return sum(not vf.vgpus for vf in self.functions)
 
 
@@ -99,13 +99,13 @@ def _serve(
         return type_requests.refuse_not_ready(granted)
     if gpu.framework is not values.Framework.VENDOR_VFIO:
         return (
-            f'GPU {gpu} makes mediated devices, and its virtual functions '
-            'are no vGPUs: --for nova'
+            f'GPU {gpu} has mediated devices, and its virtual functions are '
+            'not vGPUs: --for nova'
         )
     counted = capacity.plan_capacity(
         gpu, vgpu_type, gpu.functions, None, names
     )
-    # A function of another type would be given to servers as what it is not.
+    # A function of another type would be assigned to servers as this type.
     able = [
         vf
         for vf in gpu.vfs
@@ -116,8 +116,8 @@ def _serve(
     functions = sorted(able[: counted.total], key=lambda vf: vf.address)
     if not functions:
         return (
-            f'GPU {gpu} has no room for {granted.name} beside the vGPUs that '
-            'it holds ("nova-vgpu device list"). Remove those first.'
+            f'GPU {gpu} has no room for {granted.name} beside its vGPUs '
+            '("nova-vgpu device list"). Remove those first.'
         )
     return _Served(gpu, vgpu_type, granted.name, tuple(functions))
 
@@ -127,7 +127,7 @@ def _write(served: Sequence[_Served]) -> Iterator[str]:
     yield ''
     yield '[filter_scheduler]'
     yield from ini.write_comment(
-        'Nova takes an alias by resource class only with this. nova-api, '
+        'Nova accepts an alias by resource class only with this. nova-api, '
         'nova-scheduler and the conductors need the option and the aliases '
         'too.'
     )
@@ -135,7 +135,7 @@ def _write(served: Sequence[_Served]) -> Iterator[str]:
     yield ''
     yield '[pci]'
     yield from ini.write_comment(
-        'Nova cannot go back from this once it is on.'
+        'Nova cannot turn this off again once it is on.'
     )
     yield 'report_in_placement = true'
     for of in served:
@@ -174,11 +174,11 @@ def _spec(of: _Served, vf: values.VirtualFunction) -> dict[str, str]:
         'address': str(vf.address),
         'managed': 'no',
         'resource_class': of.resource_class,
-        # What it is. What it can do follows from that, in some thirty more.
+        # Its identity. Its capabilities follow from that, in some thirty more.
         'traits': ','.join(t for t in found if traits.is_custom(t)),
     }
 
 
 def _alias(name: str) -> str:
-    """A name for flavors, where commas and colons part words."""
+    """A name for flavors, where commas and colons are separators."""
     return _NOT_IN_ALIAS.sub('-', name)

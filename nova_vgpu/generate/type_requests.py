@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which GPUs an operator's wishes come to, or why they cannot be met.
+"""The GPUs of an operator's type requests, or why they are refused.
 
-A wish is a type for one GPU or for all that offer it. A GPU that shows no
-types, because its virtual functions are off say, counts by its model: the name
-of a type has the model in it. Nothing is guessed: what is not clear for every
-wish is refused, with all reasons at once.
+A request is a type for one GPU or for all that offer it. A GPU that shows no
+types, for example because its virtual functions are disabled, counts by its
+model: the name of a type contains the model. Nothing is guessed: an ambiguous
+request is refused, with all reasons at once.
 """
 
 from collections.abc import Iterable
@@ -33,7 +33,7 @@ from nova_vgpu.plan import type_matching
 def grant(
     host: values.Host, wishes: Iterable[values.TypeRequest]
 ) -> tuple[values.MatchedRequest, ...]:
-    """Every GPU that is wished for with its type, in the order of wishes.
+    """Every requested GPU with its type, in the order of requests.
 
     :raises RequestRefusedError: with every reason.
     """
@@ -61,21 +61,21 @@ def grant(
 
 
 def refuse_not_ready(granted: values.MatchedRequest) -> str:
-    """Why nothing but the GPU itself can be written of one without types."""
+    """Why only the GPU itself can be listed if it shows no types."""
     obstacle = readiness.find_obstacle(granted.gpu)
     why = f': {obstacle.finding}. {obstacle.cure}' if obstacle else '.'
     return (
-        f'GPU {granted.gpu} shows no types, so it is not known what to list '
-        'of it. Name only GPUs that are ready (--type GPU=TYPE), or see to '
-        f'it{why}'
+        f'GPU {granted.gpu} shows no types, so the functions to list are '
+        'unknown. Request only GPUs that are ready (--type GPU=TYPE), or '
+        f'prepare it{why}'
     )
 
 
 def warn_of_maximum(gpu: values.PhysicalGPU, listed: int) -> str:
-    """About a GPU of which nobody knows how many functions to list."""
+    """A GPU with an unknown number of functions to list."""
     return (
-        f'GPU {gpu}: nothing tells how many vGPUs of its type it takes, and '
-        f'{listed} functions are listed. Take out those that are too many.'
+        f'GPU {gpu}: its maximum of vGPUs of the type is unknown, and '
+        f'{listed} functions are listed. Remove those that are too many.'
     )
 
 
@@ -103,7 +103,7 @@ def _for_one(
 def _match(
     gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
 ) -> values.MatchedRequest | str | None:
-    """The grant if the GPU offers the type; a reason if that is not clear."""
+    """The grant if the GPU offers the type; a reason if that is ambiguous."""
     types = type_matching.list_types(gpu, names)
     matches = type_matching.find_matches(wished, types)
     if len(matches) > 1:
@@ -122,17 +122,17 @@ def _match(
 def _match_model(
     gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
 ) -> values.MatchedRequest | None:
-    """The grant if the GPU is of the model that the type's name tells."""
+    """The grant if the GPU is of the model in the type's name."""
     if readiness.find_obstacle(gpu) is None:
-        return None  # it tells for itself what it offers
-    # An id says nothing by itself; another GPU may name it.
+        return None  # it shows itself what it offers
+    # An id alone does not name the model; another GPU may name it.
     model = capabilities.model_of(gpu)
     name = capabilities.complete_name(names.get(wished, wished), model)
     if name is None or name.model != model:
         return None
     facts = capabilities.facts_of(gpu, values.VGPUType(name.short, name.short))
     if facts.max_instances is None:
-        return None  # larger than the GPU, or nothing is known about it
+        return None  # larger than the GPU, or unknown
     return values.MatchedRequest(gpu, name.short)
 
 
@@ -161,8 +161,8 @@ def _refuse(
     if model and name and name.model != model:
         return f'GPU {gpu} is of model {model} and never offers {wished!r}.'
     return (
-        f'GPU {gpu} shows no types: {obstacle.finding}. Whether it offers '
-        f'{wished!r} cannot be told before. {obstacle.cure}'
+        f'GPU {gpu} shows no types: {obstacle.finding}. Until then it is '
+        f'unknown whether it offers {wished!r}. {obstacle.cure}'
     )
 
 
@@ -177,7 +177,7 @@ def _on_no_gpu(
     meant = f'Did you mean {near}? ' if near else ''
     return (
         f'No GPU of this host offers {wished!r}. {meant}"nova-vgpu type list" '
-        'shows what there is.'
+        'shows the types.'
     )
 
 
@@ -188,12 +188,12 @@ def _hidden(
         t.id for t in type_matching.list_types(gpu, names) if not t.name
     ]
     cure = (
-        f'If {unnamed[0]} is meant, which nothing names now, write that.'
+        f'To request {unnamed[0]}, which has no name now, use the id.'
         if unnamed
-        else 'Ask again when they are gone.'
+        else 'Try again when they are removed.'
     )
     return (
-        f'GPU {gpu} does not offer {wished!r} now: it holds vGPUs, and lists '
+        f'GPU {gpu} does not offer {wished!r} now: it has vGPUs, and lists '
         f'only what fits beside them. {cure}'
     )
 

@@ -12,6 +12,6 @@
 
 """From the declaration and the host to the plan, with every problem.
 
-:func:`nova_vgpu.plan.mapper.make_plan` is the way in. Nothing here opens, asks
-or writes anything: the same answer serves the commands and Nova.
+:func:`nova_vgpu.plan.mapper.make_plan` is the way in. Nothing here reads or
+writes files or services: the commands and Nova get the same answer.
 """

@@ -10,12 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Which GPU each address of the configuration stands for.
+"""Which GPU each address of the configuration means.
 
 Addresses may be those of GPUs or of their virtual functions, also of functions
-that are not enabled at the moment: the hardware not being ready is not the
-operator's mistake. Nor is an address that was on this host before: what is
-gone is a GPU that failed. Everything else is.
+that are not enabled at the moment: hardware that is not ready is not the
+operator's mistake. Nor is an address that this host had before: that GPU
+failed. Every other unknown address is a mistake.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ from nova_vgpu import values
 from nova_vgpu.plan import list_syntax
 from nova_vgpu.plan import typos
 
-#: Routing ids between a GPU and its first VF: a bus further at the most.
+#: Routing ids between a GPU and its first VF: at most one bus.
 _FARTHEST_FIRST_VF = 256
 
 
@@ -36,8 +36,8 @@ _FARTHEST_FIRST_VF = 256
 class Claim:
     """An address of the configuration, and the GPU that it means.
 
-    ``function`` is the node device name of the VF that was written, or None
-    for the GPU as a whole.
+    ``function`` is the node device name of a listed VF, or None for the whole
+    GPU.
     """
 
     declared: values.DeclaredType
@@ -51,9 +51,9 @@ def find_claims(
     host: values.Host,
     seen: frozenset[str] = frozenset(),
 ) -> tuple[tuple[Claim, ...], tuple[values.Problem, ...]]:
-    """Every claim, and a problem for every address that makes none.
+    """Every match, and a problem for every address without one.
 
-    :param seen: addresses that were those of GPUs of this host before.
+    :param seen: stored addresses of GPUs of this host.
     """
     index = _Index(host, seen)
     faulty = frozenset(fault.device for fault in host.faults)
@@ -75,7 +75,7 @@ def list_seen(
     types: Sequence[values.DeclaredType],
     host: values.Host,
 ) -> frozenset[str]:
-    """The declared addresses that are those of GPUs here, or were before."""
+    """The declared addresses of GPUs of this host, now or before."""
     claimed, _ = find_claims(types, host)
     now = _parse_all(claim.written for claim in claimed)
     return now | (before & list_addresses(types))
@@ -89,7 +89,7 @@ def list_addresses(types: Iterable[values.DeclaredType]) -> frozenset[str]:
 
 
 def _parse_all(texts: Iterable[str]) -> frozenset[str]:
-    """The PCI addresses among these, in their one spelling."""
+    """The PCI addresses among these, normalised."""
     found = set()
     for text in texts:
         with contextlib.suppress(values.MalformedAddress):
@@ -98,7 +98,7 @@ def _parse_all(texts: Iterable[str]) -> frozenset[str]:
 
 
 def find_conflicts(claims: Iterable[Claim]) -> Iterator[values.Problem]:
-    """A problem for every GPU that is under more than one type."""
+    """A problem for every GPU that is listed under several types."""
     by_gpu: dict[str, list[Claim]] = {}
     for claim in claims:
         by_gpu.setdefault(claim.gpu.name, []).append(claim)
@@ -114,11 +114,10 @@ def find_conflicts(claims: Iterable[Claim]) -> Iterator[values.Problem]:
             values.Severity.FATAL,
             'gpu-under-two-types',
             str(gpu),
-            f'GPU {gpu} is under more than one type: {written}.',
-            'Two types on one GPU are not supported yet, also where its GPU '
-            'instances (MIG) or its mode for mixed sizes could have them. '
-            'Keep its address, and those of its virtual functions, under one '
-            'of them.',
+            f'GPU {gpu} is listed under more than one type: {written}.',
+            'Two types on one GPU are not supported yet, not even with GPU '
+            'instances (MIG) or heterogeneous mode. List its address, and '
+            'those of its virtual functions, under one type only.',
         )
 
 
@@ -156,23 +155,25 @@ class _Index:
         device = address.node_device_name
         other = address in self._host.other_functions
         if address in self._vfs and not other:
-            # Also one with a fault: whose it is, is known all the same.
+            # Also one with a fault: its GPU is known.
             return Claim(declared, written, self._vfs[address], device)
         if any(fault.device == device for fault in self._host.faults):
             return _unreadable(declared, written)
         nearest_gpu = self._nearest(str(address))
         was_here = str(address) in self._seen
         if other and was_here:
-            return _gone(declared, written, 'and another device is there now')
+            return _gone(
+                declared, written, 'and another device is at this address now'
+            )
         if other:
-            finding = f'{written} is on this host, but it is no GPU'
+            finding = f'{written} is not a GPU'
             return _fatal(declared, 'not-a-gpu', finding, nearest_gpu)
         for gpu in self._host.gpus:
             if _may_have_vf(gpu, address):
                 return Claim(declared, written, gpu, device)
         if was_here:
-            return _gone(declared, written, 'and is gone')
-        finding = f'there is no {written} on this host'
+            return _gone(declared, written, 'and is missing now')
+        finding = f'this host has no device {written}'
         return _fatal(declared, 'not-on-host', finding, nearest_gpu)
 
     def _malformed(
@@ -187,18 +188,18 @@ class _Index:
         return _fatal(
             declared,
             'malformed-address',
-            f'{written!r} is no PCI address',
+            f'{written!r} is not a PCI address',
             hint,
         )
 
     def _nearest(self, text: str) -> str:
-        """The cure: what the operator may have meant, and what there is."""
+        """The cure: a similar address, and the GPUs of the host."""
         there = [
             str(gpu) for gpu in self._host.gpus if not gpu.is_other_device
         ]
         if not there:
             return 'This host has no GPUs.'
-        # People leave out the domain, and then the function.
+        # Operators often omit the domain, or the function.
         close = typos.find_nearest(text, there) or typos.find_nearest(
             f'0000:{text}.0', there
         )
@@ -207,10 +208,10 @@ class _Index:
 
 
 def _may_have_vf(gpu: values.PhysicalGPU, address: values.PciAddress) -> bool:
-    """Whether a VF that is off could be there, if nothing tells for sure.
+    """Whether a disabled VF could have this address, if that is unknown.
 
-    libvirt alone does not say where VFs would be, nor does some hardware
-    before they are: behind the GPU, on its bus or the one after it.
+    libvirt does not show the addresses of disabled VFs, nor does some
+    hardware: they are after the GPU, on its bus or the next one.
     """
     if gpu.address is None or gpu.sriov is None or gpu.vfs:
         return False
@@ -241,7 +242,7 @@ def _gone(
         option,
         f'{option}: {written} was a GPU of this host, {what_now}.',
         "See the kernel's log and lspci: the card or its slot may have "
-        'failed. If it was taken out, take its address out too.',
+        'failed. If it was removed, remove its address, too.',
     )
 
 
@@ -259,7 +260,7 @@ def _unreadable(declared: values.DeclaredType, written: str) -> values.Problem:
 def _vf_problem(
     claim: Claim, faulty: frozenset[str]
 ) -> Iterator[values.Problem]:
-    """A listed VF that is not enabled or not read; said once per address."""
+    """A listed VF that is not enabled or not read; once per address."""
     enabled = {vf.name for vf in claim.gpu.vfs}
     if claim.function is None or claim.function in enabled:
         return

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""One GPU and its declared type: does it work, and for how many?"""
+"""Resolve the declared type of one GPU, and its capacity."""
 
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ from nova_vgpu.plan import type_matching
 def settle(
     placed: values.Assignment, names: Mapping[str, str]
 ) -> tuple[values.Assignment, tuple[values.Problem, ...]]:
-    """Resolve the type on the GPU and count; or say why that cannot be."""
+    """Resolve the type on the GPU and count; or report why not."""
     gpu, declared = placed.gpu, placed.declared
     obstacle = readiness.find_obstacle(gpu)
     if _is_of_another_vendor(placed, names):
@@ -60,7 +60,7 @@ def settle(
 def _is_of_another_vendor(
     placed: values.Assignment, names: Mapping[str, str]
 ) -> bool:
-    """Whether the type is one of another vendor, as far as that is known."""
+    """Whether the type is known to be of another vendor."""
     declared = placed.declared.name
     types = type_matching.list_types(placed.gpu, names)
     if type_matching.find_matches(declared, types):
@@ -82,7 +82,7 @@ def _of_another_vendor(
         'type-not-offered',
         f'is an {of_gpu.name if of_gpu else ""} GPU, and {declared.name!r} '
         f'is a type of {of_type.name if of_type else ""}',
-        f'Take its address out of {declared.option("device_addresses")}.'
+        f'Remove its address from {declared.option("device_addresses")}.'
         if has_no_types
         else _move(placed),
     )
@@ -95,7 +95,7 @@ def _not_ready(
 ) -> values.Problem:
     declared = placed.declared.name
     model = capabilities.model_of(placed.gpu)
-    # An id says nothing by itself; another GPU may name it.
+    # An id alone does not name the model; another GPU may name it.
     name = capabilities.complete_name(names.get(declared, declared), model)
     if (
         model
@@ -104,7 +104,7 @@ def _not_ready(
             name.model == model and capabilities.may_have(placed.gpu, name)
         )
     ):
-        # What is not ready is not worth making ready for this type.
+        # No need to prepare the GPU for this type.
         return _error(
             placed,
             'type-not-offered',
@@ -122,14 +122,14 @@ def _not_ready(
 def _unnamed(
     placed: values.Assignment, type_ids: Sequence[str]
 ) -> values.Problem:
-    """A full card in the vendor-specific VFIO framework lists no types."""
+    """A full GPU in the vendor-specific VFIO framework lists no types."""
     return _error(
         placed,
         'type-unnamed',
-        f'is full, and its driver names no types then: whether '
-        f'{", ".join(type_ids)} is {placed.declared.name!r} cannot be told',
-        f'Declare the type by its id, {type_ids[0]}, or look again when a '
-        'vGPU was given back.',
+        'is full, and its driver names no types then: it is unknown whether '
+        f'{", ".join(type_ids)} is {placed.declared.name!r}',
+        f'Declare the type by its id, {type_ids[0]}, or try again when a '
+        'vGPU was removed.',
     )
 
 
@@ -154,12 +154,12 @@ def _check_maximum(
     vgpu_type: values.VGPUType,
     counted: values.Capacity,
 ) -> Iterator[values.Problem]:
-    """Whether something tells how many vGPUs the GPU really takes."""
+    """Whether the maximum of vGPUs on the GPU is known."""
     gpu, declared = settled.gpu, settled.declared
     if not gpu.vfs or not counted.room or declared.max_instances is not None:
         return
     if settled.functions != gpu.functions:
-        return  # the operator listed as many functions as are to be used
+        return  # the operator listed the functions to use
     if capabilities.is_backed_by_mig(vgpu_type):
         takes, number = mig.describe_maximum(gpu, vgpu_type)
         cure = (
@@ -173,8 +173,8 @@ def _check_maximum(
         )
     elif capabilities.facts_of(gpu, vgpu_type).max_instances is None:
         finding = (
-            f'nothing tells how many vGPUs of {vgpu_type} it takes; its '
-            f'{counted.bound} would make it {counted.total}'
+            f'its maximum of {vgpu_type} vGPUs is unknown; by its '
+            f'{counted.bound} it would be {counted.total}'
         )
         cure = "the number in the vendor's documentation"
     else:
@@ -201,7 +201,7 @@ def _check_cap(
             f'GPU {settled.gpu} has {counted.existing} vGPUs of its type, '
             f'more than {option} ({cap}). Its inventory is '
             f'{counted.existing}, and no more are created.',
-            f'Raise {option}, or remove vGPUs that no server has.',
+            f'Raise {option}, or remove vGPUs that are not in use.',
         )
 
 
@@ -212,7 +212,7 @@ def _hidden(
     return _error(
         placed,
         'no-room',
-        f'does not offer {placed.declared.name!r} now: it holds vGPUs '
+        f'does not offer {placed.declared.name!r} now: it has vGPUs '
         f'({held}), and lists only the types that fit beside them',
         _find_cure(placed, names),
     )
@@ -223,9 +223,9 @@ def _no_room(
 ) -> values.Problem:
     held = available_types.list_held(settled.gpu, names)
     finding = (
-        f'has no room for {settled.type}: it holds vGPUs: {held}'
+        f'has no room for {settled.type}: it has vGPUs: {held}'
         if held
-        else f'names {settled.type} but would take none of it now'
+        else f'names {settled.type} but has no room for it now'
     )
     return _error(settled, 'no-room', finding, _find_cure(settled, names))
 
@@ -244,7 +244,7 @@ def _ambiguous(
         'ambiguous-type',
         f'has more than one type that {placed.declared.name!r} can mean: '
         f'{", ".join(map(str, matches))}',
-        'Write the id of the one that is meant.',
+        'Declare the type by its id.',
     )
 
 
@@ -268,7 +268,7 @@ def _not_offered(
 
 
 def _move(placed: values.Assignment) -> str:
-    """The cure for a GPU that is under the wrong type."""
+    """The cure for a GPU that is listed under the wrong type."""
     if placed.reason is values.Reason.LISTED:
         return 'List the GPU under a type that it offers.'
     return (
@@ -283,7 +283,7 @@ def _error(
     where = (
         placed.declared.option('device_addresses')
         if placed.reason is values.Reason.LISTED
-        else 'not listed, so of the first type'
+        else 'not listed, so it serves the first type'
     )
     return values.Problem(
         values.Severity.ERROR,

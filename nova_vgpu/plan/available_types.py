@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What GPUs offer, in the words of a message."""
+"""The types that GPUs offer, for messages."""
 
 import collections
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ _SHOWN_TYPES = 12
 def list_offers(
     gpu: values.PhysicalGPU, types: Sequence[values.VGPUType]
 ) -> str:
-    """The types of a GPU; of many the first, and how to see the rest."""
+    """The types of a GPU; of many the first ones, and how to see the rest."""
     shown = [capabilities.short_name(t) for t in types]
     text = ', '.join(shown[:_SHOWN_TYPES])
     more = len(shown) - _SHOWN_TYPES
@@ -39,12 +39,12 @@ def list_offers(
 
 
 def may_be_hidden(gpu: values.PhysicalGPU, name: str) -> bool:
-    """Whether the GPU may offer a type once the vGPUs that it holds are gone.
+    """Whether the GPU may offer a type once its vGPUs are removed.
 
     In the vendor-specific VFIO framework a GPU with vGPUs names only the types
     that fit beside them.
 
-    :param name: the name of the type; an id says nothing about the model.
+    :param name: the name of the type; an id does not name the model.
     """
     if gpu.framework is not values.Framework.VENDOR_VFIO or not gpu.all_vgpus:
         return False
@@ -83,13 +83,13 @@ def list_held(gpu: values.PhysicalGPU, names: Mapping[str, str]) -> str:
 
 
 def find_meant(text: str, types: Iterable[values.VGPUType]) -> str | None:
-    """The name or the id that is most like what was written, if one is."""
+    """The name or the id most similar to the text, if any is."""
     types = tuple(types)
     names = [
         name for t in types for name in (capabilities.short_name(t), t.id)
     ]
     return typos.find_nearest(text, dict.fromkeys(names)) or next(
-        # "231" is how the bare number of an id is written elsewhere.
+        # "231" is the bare number of an id.
         (t.id for t in types if t.id.endswith(f'-{text}')),
         None,
     )

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""How many vGPUs of its type a GPU can really serve.
+"""How many vGPUs of its type a GPU can serve.
 
 ::
 
@@ -18,12 +18,12 @@
                 the type's maximum per GPU, else its share of the memory,
                 max_instances)
 
-A function's own answer is not enough: each of 48 VFs says that it would take
-one, also where the GPU takes 32.
+The functions' own numbers are not enough: each of 48 VFs shows room for one,
+even if the GPU can have 32 only.
 
-The total is never less than what exists: servers may have all of it, and an
-inventory below that breaks their migrations. So a bound that is less keeps
-further vGPUs from being made, and no more.
+The total is never less than the number of existing vGPUs: servers may use all
+of them, and a smaller inventory breaks their migrations. So a lower limit only
+prevents further vGPUs.
 """
 
 import collections
@@ -44,11 +44,11 @@ def plan_capacity(
     max_instances: int | None,
     names: Mapping[str, str],
 ) -> values.Capacity:
-    """The capacity of a GPU for a type, with what bounds it.
+    """The capacity of a GPU for a type, with its limit.
 
-    :param functions: the functions of the GPU that may hold vGPUs.
-    :param names: the names of types, also of those that the GPU does not
-        offer any more.
+    :param functions: the functions of the GPU that may have vGPUs.
+    :param names: the names of types, also of those that the GPU no longer
+        offers.
     """
     existing = sum(
         vgpu.type_id == vgpu_type.id and vgpu.function in functions
@@ -62,7 +62,7 @@ def plan_capacity(
     most = find_maximum(gpu, vgpu_type, names)
     bounds = [(existing + room, _functions_bound(gpu))]
     if gpu.framework is not values.Framework.MDEV:
-        # A virtual function holds one vGPU, whatever it says it would take.
+        # A virtual function has one vGPU at most, whatever it shows.
         usable = sum(vf.name in functions for vf in gpu.vfs)
         bounds.append((usable, 'VFs'))
     if most is not None:
@@ -82,9 +82,9 @@ def find_maximum(
     vgpu_type: values.VGPUType,
     names: Mapping[str, str],
 ) -> tuple[int, str] | None:
-    """The most vGPUs of a type that the empty GPU takes, and what says so.
+    """The maximum of vGPUs of a type on an empty GPU, and its source.
 
-    The driver's word or the catalogue's; else as many as fit into its memory.
+    From the driver or the catalogue; else as many as fit into its memory.
     """
     maximum = capabilities.facts_of(gpu, vgpu_type).max_instances
     if maximum is not None:
@@ -101,7 +101,7 @@ def find_maximum(
         and gpu.all_vgpus
         and whole <= max(shown, default=0)
     ):
-        return None  # it names only what fits beside its vGPUs
+        return None  # it only names types that fit beside its vGPUs
     return max(whole // own.framebuffer_mib, 1), 'memory'
 
 
@@ -116,10 +116,10 @@ def _list_sizes(model: str, names: Iterable[str | None]) -> list[int]:
 def is_maximum_known(
     gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
 ) -> bool:
-    """Whether something tells how many vGPUs of the type the GPU takes.
+    """Whether the maximum of the type on the GPU is known.
 
-    Of a type that is backed by MIG that depends on how many GPU instances of
-    its size were created.
+    For a type that is backed by MIG it depends on the number of GPU instances
+    of its size.
     """
     if capabilities.is_backed_by_mig(vgpu_type):
         return False
@@ -147,9 +147,9 @@ def _reduce(
     functions: frozenset[str],
     names: Mapping[str, str],
 ) -> int:
-    """What the GPU's other vGPUs leave of the most that it takes of a type.
+    """What the GPU's other vGPUs leave of its maximum of a type.
 
-    Others are those of another type, or on functions that do not count here.
+    Others are those of another type, or on functions that are not used here.
     """
     by_id = {t.id: t for t in type_matching.list_types(gpu, names)}
     others = [
@@ -174,10 +174,10 @@ def _count_units(
     vgpu_type: values.VGPUType,
     others: Iterable[values.VGPUType],
 ) -> int:
-    """How many vGPUs of a time-sliced type others take the place of.
+    """How many vGPUs of a time-sliced type the others displace.
 
-    By frame buffer where both sizes are known (4C beside 4Q takes one place,
-    8Q beside 4Q two), one each where not.
+    By frame buffer if both sizes are known (4C displaces one 4Q, 8Q two), else
+    one each.
     """
     own = capabilities.facts_of(gpu, vgpu_type).framebuffer_mib
     units = 0
@@ -190,9 +190,9 @@ def _count_units(
 def _count_slices(
     gpu: values.PhysicalGPU, others: Sequence[values.VGPUType]
 ) -> int:
-    """How many slices of the GPU the instances of other vGPUs have.
+    """How many slices of the GPU the instances of other vGPUs use.
 
-    An instance holds vGPUs of one size, and as many of them as fit.
+    An instance has vGPUs of one size, as many of them as fit.
     """
     slices = 0
     by_size = collections.Counter(map(_mig_size, others))

@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Entries of a list that hold more than they should.
+"""Entries of a list that contain a comment or several values.
 
-oslo.config parts a list at commas and knows no comments behind a value, so
-``A40-8Q  # ours`` and ``84:00.0 85:00.0`` are one entry each.
+oslo.config splits a list at commas and does not support comments after a
+value, so ``A40-8Q  # ours`` and ``84:00.0 85:00.0`` are one entry each.
 """
 
 import re
@@ -25,9 +25,9 @@ _OTHER_SEPARATORS = re.compile(r'[\s;]+')
 
 
 def find_cure(entry: str) -> str | None:
-    """What to do about an entry that is more than one; None if it is not."""
+    """The cure for an entry that is more than one; None if it is not."""
     if _COMMENT.search(entry):
-        return 'A comment needs a line of its own.'
+        return 'Put comments on separate lines.'
     parts = _OTHER_SEPARATORS.split(entry.strip())
     several = len(parts) > 1 and all(
         ':' in part or capabilities.vendor_of_type(part) for part in parts

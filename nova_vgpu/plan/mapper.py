@@ -35,7 +35,7 @@ from nova_vgpu.plan import type_changes
 from nova_vgpu.plan import type_matching
 from nova_vgpu.plan import validation
 
-# What stands for the vendor of parents that are no PCI devices.
+# Stands for the vendor of parents that are not PCI devices.
 _VIRTUAL = 'virtual'
 
 
@@ -48,9 +48,9 @@ def make_plan(
 ) -> values.Plan:
     """The whole plan.
 
-    :param found_before: problems that reading the declaration brought up.
-    :param remembered: what ids of types meant on this host so far.
-    :param seen: addresses that were those of GPUs of this host before.
+    :param found_before: problems of reading the declaration.
+    :param remembered: the stored names of type ids.
+    :param seen: stored addresses of GPUs of this host.
     """
     changes = type_changes.find_in_use(remembered, host, declaration)
     problems = [*found_before, *validation.check_declaration(declaration)]
@@ -79,8 +79,8 @@ def make_plan(
         elif pci_devices.is_nothing_left(placed):
             assignments.append(placed)
         elif type_changes.is_concerned(placed.declared, changes):
-            # No type at all, rather than one that may not be meant: also a
-            # nova-compute that runs already must not give it to servers.
+            # No type at all, rather than a wrong one: a running nova-compute
+            # must not assign it to servers either.
             assignments.append(placed)
         else:
             settled, found = assignment.settle(placed, names)
@@ -115,7 +115,7 @@ def _without_repetition(
     placed: values.Assignment,
     nowhere: frozenset[str],
 ) -> Iterator[values.Problem]:
-    """A type that nobody offers is one problem, not one per GPU."""
+    """A type that no GPU offers is one problem, not one per GPU."""
     for problem in found:
         if (
             problem.code != 'type-not-offered'
@@ -132,7 +132,7 @@ def _place(
     declaration: values.Declaration,
     makers: frozenset[str],
 ) -> tuple[values.Assignment | values.LeftAlone, tuple[values.Problem, ...]]:
-    """What the GPU is to serve, and what Nova gives out of it besides."""
+    """What the GPU is to serve, and which of its VFs Nova assigns."""
     listed = pci_devices.find_listed(declaration.pci_devices, gpu)
     placed = (
         _assign_listed(gpu, of_gpu)
@@ -173,7 +173,7 @@ def _assign_unlisted(
     if declaration.unlisted is values.UnlistedGPUs.IGNORE:
         return values.LeftAlone(gpu, 'not listed')
     if not capabilities.makes_vgpus(gpu):
-        return values.LeftAlone(gpu, 'it makes no vGPUs')
+        return values.LeftAlone(gpu, 'does not support vGPUs')
     if readiness.is_passed_through(gpu):
         return values.LeftAlone(gpu, 'not listed, and passed through')
     if pci_devices.is_whole(gpu, listed):
@@ -191,9 +191,9 @@ def _makers_of_first(
     host: values.Host,
     names: Mapping[str, str],
 ) -> frozenset[str]:
-    """Whose type the first one is; empty if nothing tells.
+    """The vendor of the first type; empty if unknown.
 
-    By who offers it here, else by how it is written.
+    The vendor of the GPUs that offer it, else by its spelling.
     """
     if not declaration.types:
         return frozenset()
@@ -219,7 +219,7 @@ def _maker(gpu: values.PhysicalGPU) -> str:
 def _in_order(
     problems: Iterable[values.Problem],
 ) -> tuple[values.Problem, ...]:
-    """The worst first, each once, otherwise as they were found."""
+    """The worst first, without duplicates, otherwise in order."""
     ranks = list(values.Severity)
     once = dict.fromkeys(problems)
     return tuple(sorted(once, key=lambda p: ranks.index(p.severity)))

@@ -10,11 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What to tell operators about GPUs with and without MIG.
+"""Messages for GPUs with and without MIG.
 
 A GPU in MIG mode has the types that are backed by its GPU instances, and no
-others; a GPU that is not has time-sliced types. The vGPUs that a GPU holds
-tell which of the two it is.
+others; a GPU that is not has time-sliced types. The vGPUs of a GPU show
+which of the two it is.
 """
 
 from collections.abc import Mapping
@@ -23,25 +23,25 @@ from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 
 _ONE_SIZE = (
-    'A GPU takes one size of vGPU at a time: it serves the type once the '
-    'others are gone. "nova-vgpu apply" removes those that no server has.'
+    'A GPU has vGPUs of one size at a time: it serves the type once the '
+    'others are removed. "nova-vgpu apply" removes those not in use.'
 )
 _REPARTITION = (
     'No GPU instance for it is free. Create one if there is space '
     '(nvidia-smi mig -i {gpu} -lgip shows it, -cgi PROFILE -C creates it), '
-    'repartition the GPU once the vGPUs of other sizes are gone, or declare '
-    'a type that its GPU instances have.'
+    'repartition the GPU once the vGPUs of other sizes are removed, or '
+    'declare a type that its GPU instances have.'
 )
 _TURN_ON = (
-    'The GPU holds time-sliced vGPUs, so it is not in MIG mode. Declare a '
-    'time-sliced type; or, once the vGPUs are gone, disable its VFs '
+    'The GPU has time-sliced vGPUs, so it is not in MIG mode. Declare a '
+    'time-sliced type; or, once the vGPUs are removed, disable its VFs '
     '(nova-vgpu sriov disable {gpu}), turn MIG mode on (nvidia-smi -i {gpu} '
     '-mig 1), enable its VFs, and then create GPU instances (nvidia-smi mig '
     '-i {gpu} -cgi PROFILE -C).'
 )
 _TURN_OFF = (
     'The GPU is in MIG mode, which has no time-sliced types. Declare a type '
-    'that is backed by MIG; or, once its vGPUs are gone, disable its VFs '
+    'that is backed by MIG; or, once its vGPUs are removed, disable its VFs '
     '(nova-vgpu sriov disable {gpu}) and turn MIG mode off (nvidia-smi -i '
     '{gpu} -mig 0).'
 )
@@ -51,7 +51,7 @@ _CREATE = (
     'before.'
 )
 _NONE_HELD = (
-    'See that the functions listed are enabled and, on a GPU with MIG, that '
+    'Check that the listed functions are enabled and, on a GPU with MIG, that '
     'MIG mode is off: nvidia-smi -i {gpu} -mig 0, while its VFs are disabled.'
 )
 
@@ -59,7 +59,7 @@ _NONE_HELD = (
 def find_cure(
     gpu: values.PhysicalGPU, wanted: str, names: Mapping[str, str]
 ) -> str:
-    """How a GPU without room for a type comes to serve it.
+    """The cure for a GPU without room for a type.
 
     :param wanted: the name of the type.
     """
@@ -82,10 +82,10 @@ def find_cure(
 def describe_maximum(
     gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
 ) -> tuple[str, str]:
-    """How many vGPUs of a type a GPU takes, and the number to set."""
+    """How many vGPUs of a type a GPU can have, and the number to set."""
     shape = capabilities.mig_shape(gpu, vgpu_type)
     if shape is None:
-        return 'as many as its GPU instances hold', 'that number'
+        return 'as many as its GPU instances have', 'that number'
     if shape.vgpus == 1:
         return (
             'one for each GPU instance of its size',

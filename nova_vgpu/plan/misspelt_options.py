@@ -10,11 +10,14 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Slips in the configuration files that nobody would hear of otherwise.
+"""Mistakes in the configuration files that oslo.config does not report.
 
-What oslo.config was not told of it ignores: a misspelt option is as good as
-none, and of two lines for one option the last one counts. All of this is only
-worth a warning, because the files are Nova's and hold much that is not ours.
+oslo.config ignores unknown options, and of two lines for one option it uses
+the last one. These are only warnings, because the files are Nova's and contain
+options that we do not know.
+
+Not oslo-config-validator: it needs every option of every group in advance, but
+ours are in groups named after types, among Nova's options that we do not know.
 """
 
 from collections.abc import Iterable
@@ -29,12 +32,12 @@ _DRIVER = 'vgpu.LibvirtVGPUDriver'
 _TYPE_PREFIXES = ('vgpu_', 'mdev_')
 #: The sample configuration's placeholder for a type's section.
 _PLACEHOLDER = 'vgpu_<type>'
-#: Too distinctive to be an option of somebody else's.
+#: Distinctive names, which no other project uses.
 _DISTINCTIVE = frozenset(
     {'enabled_vgpu_types', 'enabled_mdev_types', 'unlisted_gpus'}
     | {'device_addresses'}
 )
-#: What a line looks like that should have continued the one above it.
+#: A line that should have continued the one above it.
 _REST_OF_ADDRESS = re.compile(r'[0-9a-f]{1,8}', re.IGNORECASE)
 #: Two names of one option: the first one counts.
 _ALIASES = (
@@ -48,7 +51,7 @@ def find_slips(
     device_options: Iterable[str],
     type_options: Iterable[str],
 ) -> Iterator[values.Problem]:
-    """Warnings about what is written and comes to nothing."""
+    """Warnings about lines without effect."""
     names = {
         _DEVICES: (*device_options, 'enabled_mdev_types'),
         'type': (*type_options, 'mdev_class'),
@@ -91,7 +94,7 @@ def find_slips(
 
 
 def _check_driver(entry: values.Written) -> Iterator[values.Problem]:
-    """A slip here keeps nova-compute from starting."""
+    """A mistake here prevents nova-compute from starting."""
     written = entry.values[-1].strip()
     if written != _DRIVER and 'vgpu' in written.casefold():
         yield _warning(
@@ -105,7 +108,7 @@ def _check_driver(entry: values.Written) -> Iterator[values.Problem]:
 def _check_devices(
     entry: values.Written, known: tuple[str, ...]
 ) -> Iterator[values.Problem]:
-    # Nova may have more options there, so only what is like one of ours.
+    # Nova may have more options there, so only names similar to ours.
     near = typos.find_nearest(entry.name, known)
     if entry.name not in known and near:
         yield _warning(
@@ -141,7 +144,7 @@ def _misplaced(entry: values.Written) -> values.Problem:
         entry,
         'misplaced-option',
         'is not read there.',
-        f'It belongs into {belongs}.',
+        f'Move it to {belongs}.',
     )
 
 

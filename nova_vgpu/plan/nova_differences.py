@@ -10,9 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a configuration with Nova's names means to Nova's own driver.
+"""What a configuration with Nova's names means for Nova's own driver.
 
-Where it means something else here, the operator is told. GPUs that no type
+If it means something else here, a warning is given. GPUs that no type
 lists serve the first type here. Nova's driver gives them the first type that
 has no addresses, and nothing if all have some. ``max_instances`` is for one
 GPU here, and for all GPUs of the host there.
@@ -27,7 +27,7 @@ from nova_vgpu import values
 def find_differences(
     declaration: values.Declaration, assignments: Sequence[values.Assignment]
 ) -> Iterator[values.Problem]:
-    """Warnings, each with the option that settles it."""
+    """Warnings, each with the option that resolves it."""
     if not declaration.has_novas_names:
         return
     if not declaration.unlisted_is_set:
@@ -43,7 +43,7 @@ def _check_unlisted(
         assigned
         for assigned in assignments
         if assigned.reason is values.Reason.FIRST_TYPE
-        # Otherwise there is an error that has the option as its cure.
+        # Otherwise an error has the option as its cure.
         and assigned.type is not None
     ]
     default = next(
@@ -58,17 +58,16 @@ def _check_unlisted(
         else (f'GPUs {gpus} are not listed and serve', 'them')
     )
     if default is None:
-        novas = f'leave {them} alone'
+        novas = f'not use {them}'
         cure = (
-            'Set [devices]unlisted_gpus = ignore for what Nova does, or '
-            'first-type if this is meant.'
+            'Set [devices]unlisted_gpus = ignore to do the same, or '
+            f'first-type to use {them}.'
         )
     else:
         novas = f'use {default.name!r}, the first without addresses'
         cure = (
-            f'List {them} in {default.option("device_addresses")} for what '
-            'Nova does, or set [devices]unlisted_gpus = first-type if this '
-            'is meant.'
+            f'List {them} in {default.option("device_addresses")} to do the '
+            'same, or set [devices]unlisted_gpus = first-type.'
         )
     yield values.Problem(
         values.Severity.WARNING,

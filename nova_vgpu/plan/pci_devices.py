@@ -10,14 +10,13 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""GPUs and virtual functions that ``[pci]device_spec`` lists too.
+"""GPUs and virtual functions that ``[pci]device_spec`` also lists.
 
-Nova's PCI tracker gives such a function to servers as it is. In the
-vendor-specific VFIO framework the type that it has was set for that, and it
-looks like a vGPU of ours: those functions are left alone. An mdev cannot be
-taken for one, because only vGPUs are made of mdevs, and a function that a
-server has as a PCI device offers no types: what serves vGPUs there goes on.
-Both ways of giving out one function are an error in any case.
+Nova's PCI tracker assigns such a function to servers as it is. In the
+vendor-specific VFIO framework its type was set for that, and it looks like a
+vGPU of ours: such functions are not used here. Mediated devices are not
+affected: they are always vGPUs, and a function that a server uses as a PCI
+device offers no types. Listing a function for both is an error in any case.
 """
 
 from collections.abc import Iterable
@@ -37,7 +36,7 @@ Listed = Mapping[str, values.PciDeviceSpec]
 def find_listed(
     specs: Iterable[values.PciDeviceSpec], gpu: values.PhysicalGPU
 ) -> dict[str, values.PciDeviceSpec]:
-    """What lists the GPU and its functions, enabled or not."""
+    """The specifications of the GPU and its functions, enabled or not."""
     specs = tuple(specs)
     if not specs or gpu.address is None:
         return {}
@@ -60,7 +59,7 @@ def is_whole(gpu: values.PhysicalGPU, listed: Listed) -> bool:
 
 
 def set_aside(placed: values.Assignment, listed: Listed) -> values.Assignment:
-    """The assignment without the functions that are to be left alone."""
+    """The assignment without the functions that Nova assigns."""
     gpu = placed.gpu
     mediated = {vf.name for vf in gpu.vfs if not vf.vendor_vfio} | {gpu.name}
     aside = frozenset(listed) - mediated
@@ -70,7 +69,7 @@ def set_aside(placed: values.Assignment, listed: Listed) -> values.Assignment:
 
 
 def is_nothing_left(placed: values.Assignment) -> bool:
-    """Whether all functions that could be vGPUs were set aside."""
+    """Whether Nova assigns all functions that could be vGPUs."""
     vfs = placed.gpu.vfs
     return bool(placed.pci_devices and vfs) and not any(
         vf.name in placed.functions for vf in vfs
@@ -80,7 +79,7 @@ def is_nothing_left(placed: values.Assignment) -> bool:
 def find_problems(
     placed: values.Assignment, listed: Listed
 ) -> Iterator[values.Problem]:
-    """That functions of an assignment, as declared, are given out twice."""
+    """The problem if functions of an assignment are assigned twice."""
     gpu, declared = placed.gpu, placed.declared
     # A GPU that is declared as a whole is declared with all its functions.
     twice = {
@@ -92,7 +91,7 @@ def find_problems(
         return
     specs = tuple(dict.fromkeys(twice.values()))
     left_alone = (
-        ' Until then these functions are left alone.'
+        ' Until then these functions are not used for vGPUs.'
         if set_aside(placed, listed).pci_devices
         else ''
     )
@@ -103,20 +102,20 @@ def find_problems(
         where = declared.option('device_addresses')
         other = f'list in {where} only what is for vGPUs'
     else:
-        where = 'not listed, so of the first type'
+        where = 'not listed, so it serves the first type'
         other = 'set [devices]unlisted_gpus = ignore'
     yield values.Problem(
         values.Severity.ERROR,
         'also-pci-device',
         str(gpu),
-        f'GPU {gpu} ({where}) is declared for vGPUs, and Nova gives out '
-        f'{_list(twice)} by PCI passthrough too: {lines}.',
-        f'Take it out of {specs[0].option}, or {other}.{left_alone}',
+        f'GPU {gpu} ({where}) is declared for vGPUs, and Nova also assigns '
+        f'{_list(twice)} by PCI passthrough: {lines}.',
+        f'Remove it from {specs[0].option}, or {other}.{left_alone}',
     )
 
 
 def _list(names: Iterable[str]) -> str:
-    """Functions by their addresses; of many the first."""
+    """Functions by their addresses; of many the first ones."""
     found = [
         str(values.PciAddress.parse_node_device_name(name)) for name in names
     ]

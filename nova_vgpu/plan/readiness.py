@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Why a GPU makes no vGPUs at the moment, if it can be told."""
+"""Why a GPU does not serve vGPUs at the moment, if that is known."""
 
 import dataclasses
 
@@ -20,7 +20,7 @@ from nova_vgpu.knowledge import vendor
 
 STUB_DRIVER = 'pci-pf-stub'
 _PASSTHROUGH_DRIVER = 'vfio-pci'
-# Drivers of the kernel that run NVIDIA's GPUs without making vGPUs.
+# Drivers of the kernel for NVIDIA's GPUs that do not support vGPUs.
 _PLAIN_DRIVERS = frozenset({'nouveau', 'nvidiafb'})
 
 #: The codes of all obstacles.
@@ -33,7 +33,7 @@ OBSTACLES = frozenset(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What stands in the way: a stable code, the finding and the cure."""
+    """An obstacle: a stable code, the finding and the cure."""
 
     code: str
     finding: str
@@ -41,13 +41,13 @@ class Obstacle:
 
 
 def is_passed_through(gpu: values.PhysicalGPU) -> bool:
-    """Whether the GPU is set aside to be given to a server as a whole."""
+    """Whether the GPU is reserved for passthrough to a server."""
     return gpu.driver == _PASSTHROUGH_DRIVER
 
 
 def find_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
-    """What keeps a GPU from offering any type; None if it offers some."""
-    # Not by the framework: a VF can be ready for it with nothing to choose.
+    """Why a GPU offers no type; None if it offers some."""
+    # Not by the framework: a ready VF may have no type to choose.
     if gpu.types or gpu.all_vgpus:
         return None
     return (
@@ -58,7 +58,7 @@ def find_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
 
 
 def _vendor_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
-    """First: whatever its driver is, there is nothing to repair."""
+    """First: whatever its driver is, nothing can be repaired."""
     made_by = capabilities.vendor_of(gpu)
     if made_by is None or not capabilities.is_shared_without_types(gpu):
         return None
@@ -68,7 +68,7 @@ def _vendor_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
         if made_by.type_prefixes
         else f'{made_by.name} GPUs are shared by SR-IOV alone and have no '
         'vGPU types',
-        'Give its virtual functions to servers by PCI passthrough.',
+        'Assign its virtual functions to servers by PCI passthrough.',
     )
 
 
@@ -90,16 +90,16 @@ def _driver_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
     if is_passed_through(gpu):
         return Obstacle(
             'passed-through',
-            f'it is bound to {_PASSTHROUGH_DRIVER}, set aside to be given to '
-            'a server as a whole',
-            f'Bind {gpu} to the vGPU host driver, or take it out of the '
+            f'it is bound to {_PASSTHROUGH_DRIVER}, for passthrough of the '
+            'whole GPU to a server',
+            f'Bind {gpu} to the vGPU host driver, or remove it from the '
             'configuration.',
         )
     if gpu.driver in _PLAIN_DRIVERS:
         return Obstacle(
             'plain-driver',
-            f'its driver is {gpu.driver}, which makes no vGPUs',
-            "Install the vendor's vGPU host driver and keep "
+            f'its driver is {gpu.driver}, which does not support vGPUs',
+            "Install the vendor's vGPU host driver and prevent "
             f'{gpu.driver} from loading.',
         )
     return None
@@ -110,17 +110,17 @@ def _function_obstacle(gpu: values.PhysicalGPU) -> Obstacle:
     if gpu.vfs and all(vf.driver == _PASSTHROUGH_DRIVER for vf in gpu.vfs):
         return Obstacle(
             'vfs-passed-through',
-            f'its VFs are bound to {_PASSTHROUGH_DRIVER}, as libvirt does it '
-            "with a VF that a guest has with managed='yes'",
+            f'its VFs are bound to {_PASSTHROUGH_DRIVER}, as libvirt does '
+            "with a VF that a guest uses with managed='yes'",
             f"Bind the VFs of {gpu} to the GPU's own driver again.",
         )
     if gpu.vfs and gpu.sriov is not None and gpu.sriov.offset is None:
-        # Where VFs are enabled, only libvirt does not tell the offset.
+        # With VFs enabled, only libvirt does not show the offset.
         return Obstacle(
             'no-types-yet',
             f'libvirt shows no vGPU type of its {len(gpu.vfs)} VFs, and '
-            'cannot tell of vendor-specific VFIO',
-            'Run it on the host itself, where sysfs tells.',
+            'does not show vendor-specific VFIO',
+            'Run the command on the host itself, which has sysfs.',
         )
     if gpu.vfs:
         return Obstacle(

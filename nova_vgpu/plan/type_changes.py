@@ -10,20 +10,20 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Ids of types that mean something else than they did.
+"""Type ids whose meaning has changed.
 
 A release of the driver may give an id to another type. A configuration that
-names the id would then serve that other type, and nothing else would tell. So
+names the id would then serve that other type without any notice. So
 the names are stored (:mod:`nova_vgpu.host.type_id_store`) and compared here.
 Such a configuration has to be corrected before anything is done.
 
-What is told once and then forgotten is easily missed. An id that nova.conf
-uses is therefore remembered with its old name, and told at every run, until
-nova.conf names the type instead. Without a configuration it is not known
-which ids are in use, and no new meaning takes the place of an old one.
+A message that appears only once is easily missed. An id that nova.conf uses is
+therefore stored with its old name, and reported at every run, until nova.conf
+names the type instead. Without a configuration it is unknown which ids are in
+use, and no new name replaces an old one.
 
-An id that nothing names now has not changed: a GPU that is full, or whose
-virtual functions are off, may name no types.
+An id that is not named now has not changed: a GPU that is full, or whose
+virtual functions are disabled, may name no types.
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ Names = tuple[tuple[str, str], ...]
 class Change:
     """An id that had another name before.
 
-    ``option`` is where the id itself is written, None if it is not.
+    ``option`` contains the id, None if no option does.
     """
 
     id: str
@@ -53,7 +53,7 @@ class Change:
 def find_changes(
     remembered: Names, host: values.Host, declaration: values.Declaration
 ) -> tuple[Change, ...]:
-    """The ids that mean another type than they are remembered to."""
+    """The ids whose name differs from the stored one."""
     names = type_matching.list_type_names(host)
     in_use = _list_ids(declaration)
     return tuple(
@@ -67,7 +67,7 @@ def find_changes(
 def find_in_use(
     remembered: Names, host: values.Host, declaration: values.Declaration
 ) -> tuple[Change, ...]:
-    """Those changes that concern the configuration: it has the id itself."""
+    """The changes of ids that the configuration contains."""
     changes = find_changes(remembered, host, declaration)
     return tuple(change for change in changes if change.option is not None)
 
@@ -81,7 +81,7 @@ def is_concerned(
 
 
 def make_problem(change: Change) -> values.Problem:
-    """What to tell of an id that the configuration has."""
+    """The problem for an id that the configuration contains."""
     option = change.option or ''
     old, new = (
         capabilities.short_name(values.VGPUType(change.id, name))
@@ -91,34 +91,34 @@ def make_problem(change: Change) -> values.Problem:
         values.Severity.FATAL,
         'type-id-changed',
         option,
-        f'{option}: {change.id} meant {change.old} on this host so far and '
-        f'means {change.new} now.',
-        'Write the type by its name, also in the name of its section: '
+        f'{option}: {change.id} was {change.old} on this host before and is '
+        f'{change.new} now.',
+        'Declare the type by name, also in the name of its section: '
         f'{old} for what was served so far, {new} if that is wanted from now '
         'on.',
     )
 
 
 def list_lost(why: str | None) -> Iterator[values.Problem]:
-    """That nothing can be compared, if there is a reason why."""
+    """The problem if the stored names cannot be read."""
     if why is not None:
         yield values.Problem(
             values.Severity.WARNING,
             'type-memory-lost',
             'types.json',
-            f'What ids of types meant so far cannot be read: {why}',
-            'Write types by name, or see that the ids in nova.conf mean what '
-            'they should: "nova-vgpu type list". Then run "nova-vgpu doctor" '
-            'as root, which puts a damaged file away.',
+            f'The stored names of type ids cannot be read: {why}',
+            'Declare types by name, or check the ids in nova.conf with '
+            '"nova-vgpu type list". Then run "nova-vgpu doctor" as root, '
+            'which renames a damaged file.',
         )
 
 
 def list_names(
     remembered: Names, host: values.Host, declaration: values.Declaration
 ) -> Names:
-    """What to remember from now on.
+    """The names to store.
 
-    Ids that are not seen are kept.
+    Ids that no GPU names now stay in the store.
     """
     changes = find_changes(remembered, host, declaration)
     names = dict(remembered) | type_matching.list_type_names(host)
@@ -129,7 +129,7 @@ def list_names(
 
 
 def _list_ids(declaration: values.Declaration) -> dict[str, str]:
-    """What is enabled, as it is written, and where it is."""
+    """The enabled types as written, and their option."""
     return {
         _plain(declared.name): declaration.types_option
         for declared in declaration.types

@@ -13,9 +13,9 @@
 """Which of a GPU's types an operator means.
 
 A type is declared by id, by the vendor's name or by the short form of that.
-What is written exactly as the driver writes it goes first; then the parts of
-the name decide, so that a driver that calls a type GRID today and NVIDIA
-tomorrow changes nothing. More than one answer is no answer.
+An exact match with the driver's spelling has precedence; then the parts of the
+name decide, so that another brand in the driver's name (GRID, NVIDIA) changes
+nothing. More than one match is ambiguous.
 """
 
 from collections.abc import Iterable
@@ -31,8 +31,8 @@ from nova_vgpu.knowledge import type_name
 def list_type_names(host: values.Host) -> dict[str, str]:
     """The name of every type id that any GPU of the host names.
 
-    Ids are the driver's, not the GPU's: a GPU that is full, and in the vendor-
-    specific VFIO framework lists nothing any more, learns them from others.
+    Ids belong to the driver, not to the GPU: other GPUs provide the names for
+    a full GPU, which lists no types in the vendor-specific VFIO framework.
     """
     names = dict(host.type_names)
     for gpu in host.gpus:
@@ -91,6 +91,6 @@ def _is_meant(declared: str, name: str) -> bool:
 
 
 def _parts(name: type_name.TypeName) -> tuple[object, ...]:
-    """What tells one type from another, whatever the brand in front."""
+    """The parts that identify a type, without the brand."""
     plain = dataclasses.replace(name, brand='', model=name.model.casefold())
     return dataclasses.astuple(plain)

@@ -10,7 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What someone may have meant who wrote something else."""
+"""Suggestions for mistyped words, by difflib.
+
+Not difflib.get_close_matches: it neither shows whether the best match is
+unique
+nor prefers two swapped characters."""
 
 from collections.abc import Iterable
 import difflib
@@ -19,15 +23,15 @@ _LEAST_ALIKE = 0.7
 
 
 def find_nearest(text: str, candidates: Iterable[str]) -> str | None:
-    """The one candidate most like the text; None if there is no such one.
+    """The candidate most similar to the text; None if there is no single one.
 
-    Two characters in each other's place are the likeliest slip of all.
+    Swapped characters are the most frequent mistake.
     """
     alike: dict[float, list[str]] = {}
     for other in candidates:
         alike.setdefault(_likeness(text, other), []).append(other)
     best = max(alike, default=0.0)
-    # Several that are as near as each other are no help.
+    # Several equally similar ones do not help.
     if best < _LEAST_ALIKE or len(alike[best]) > 1:
         return None
     return alike[best][0]

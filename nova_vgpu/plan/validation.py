@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Problems of the declaration and of the reading, GPU by GPU aside."""
+"""Problems of the declaration and of reading the host."""
 
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from nova_vgpu.plan import typos
 def check_declaration(
     declaration: values.Declaration,
 ) -> Iterator[values.Problem]:
-    """What is wrong with the configuration on any host."""
+    """Problems of the configuration on any host."""
     for declared in declaration.types:
         for trait in declared.traits:
             if not traits.is_valid(trait):
@@ -52,9 +52,9 @@ def _reserved(option: str, trait: str) -> values.Problem:
         values.Severity.WARNING,
         'reserved-trait',
         option,
-        f'{option}: {trait} is a trait that follows from the GPU and its '
-        'type, and is taken away where it does not.',
-        'Give your own traits a name of their own.',
+        f'{option}: {trait} is a trait of a GPU or its type, and is removed '
+        'from providers that do not have it.',
+        'Use another prefix for your own traits.',
     )
 
 
@@ -90,8 +90,8 @@ def _check_sections(
                 values.Severity.WARNING,
                 'two-sections',
                 f'[{section}]',
-                f'[{seen[of_type]}] and [{section}] are about the same type; '
-                'where both set an option, the section named vgpu_ wins.',
+                f'[{seen[of_type]}] and [{section}] are for the same type; '
+                'if both set an option, the section named vgpu_ wins.',
                 'Keep one of them.',
             )
         seen.setdefault(of_type, section)
@@ -103,7 +103,7 @@ def _not_enabled(
     prefix, _, of_type = section.partition('_')
     near = typos.find_nearest(of_type, [d.name for d in declaration.types])
     if vendors.get_by_type_id(of_type):
-        near = None  # one id is as good as another, however alike they look
+        near = None  # similar ids are not a typing error
     meant = f' Did you mean [{prefix}_{near}]?' if near else ''
     return values.Problem(
         values.Severity.WARNING,
@@ -111,16 +111,16 @@ def _not_enabled(
         f'[{section}]',
         f'[{section}] is not used: {declaration.types_option} does not have '
         f'{of_type!r}.',
-        f'Add the type there, or take the section out.{meant}',
+        f'Add the type there, or remove the section.{meant}',
     )
 
 
 def check_section_names(
     declaration: values.Declaration, host: values.Host
 ) -> Iterator[values.Problem]:
-    """Sections that call an enabled type by another of its names.
+    """Sections that name an enabled type by another of its names.
 
-    They are not read, and their GPUs serve some other type.
+    They are not read, and their GPUs serve another type.
     """
     types = [t for gpu in host.gpus for t in gpu.types]
     enabled = {d.name.casefold() for d in declaration.types}
@@ -142,7 +142,7 @@ def check_section_names(
                     f'[{section}]',
                     f'[{section}] is not read: {of_type!r} is enabled as '
                     f'{meant[vgpu_type.id]!r} in {declaration.types_option}.',
-                    f'Call the section {right}.',
+                    f'Rename the section to {right}.',
                 )
                 break
 
@@ -166,7 +166,7 @@ def check_types(
     assignments: Sequence[values.Assignment],
     nowhere: frozenset[str],
 ) -> Iterator[values.Problem]:
-    """Enabled types that come to nothing.
+    """Enabled types without a GPU.
 
     :param nowhere: the declared types that no GPU of the host offers.
     """
@@ -182,7 +182,7 @@ def check_types(
             if declared.name not in in_use and not declared.device_addresses:
                 yield _unused(declared, declaration)
         elif declared.name not in in_use or (
-            # Its listed GPUs are told one by one.
+            # Its listed GPUs are reported one by one.
             any_ready and declared.name in by_default
         ):
             yield _on_no_gpu(declared.name, declaration.types_option, host)
@@ -195,7 +195,7 @@ def _unused(
     who = (
         'GPUs that are not listed are ignored.'
         if declaration.unlisted is values.UnlistedGPUs.IGNORE
-        else 'only the first type takes GPUs that are not listed.'
+        else 'only the first type uses GPUs that are not listed.'
     )
     return values.Problem(
         values.Severity.WARNING,
@@ -225,7 +225,7 @@ def _on_no_gpu(name: str, option: str, host: values.Host) -> values.Problem:
 
 
 def _say_what_there_is(name: str, host: values.Host) -> str:
-    """Where to look for types; or that there is nothing to look for."""
+    """How to find types; or that there are none."""
     if not host.gpus:
         return 'This host has no GPUs.'
     made_by = capabilities.vendor_of_type(name)
@@ -233,8 +233,8 @@ def _say_what_there_is(name: str, host: values.Host) -> str:
     if made_by is not None and made_by not in here:
         return f'This host has no {made_by.name} GPUs.'
     if any(gpu.types for gpu in host.gpus):
-        return '"nova-vgpu type list" shows what there is.'
+        return '"nova-vgpu type list" shows the types.'
     return (
-        'No GPU of this host has vGPU types now; "nova-vgpu gpu list" says '
+        'No GPU of this host has vGPU types now; "nova-vgpu gpu list" shows '
         'why.'
     )

@@ -163,7 +163,7 @@ class ChangesTest(OurTestBase):
         self.assertEqual({'VGPU': (8, 8)}, self.offers(OTHER_T4))
         self.assertEqual(8, self.total(T4))
         self.assertIn(
-            '85:00.0 was a GPU of this host, and is gone',
+            '85:00.0 was a GPU of this host, and is missing now',
             self.stdlog.logger.output,
         )
 

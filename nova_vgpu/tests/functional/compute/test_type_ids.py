@@ -24,7 +24,7 @@ from nova_vgpu.tests.functional.compute import test_vendor_vfio
 
 T4 = test_servers.T4
 OTHER_T4 = test_servers.OTHER_T4
-CHANGED = 'nvidia-231 meant GRID T4-2Q on this host so far and means'
+CHANGED = 'nvidia-231 was GRID T4-2Q on this host before and is'
 
 
 class TypeIdsTest(test_servers.OurTestBase):

@@ -297,7 +297,7 @@ class TestBadInput(ChangeTestCase):
         self.machine.tools.behaviour.hanging = {'sriov-manage'}
         self.assert_refused(
             self.run_it('apply', '--timeout', '5'),
-            'did not end within 5 seconds and was killed',
+            'timed out after 5 s and was killed',
         )
 
     def test_the_gpu_is_held_for_a_while(self) -> None:
@@ -443,7 +443,9 @@ class TestDevice(ChangeTestCase):
             ['L40S-12Q', 'L40S-24Q', 'L40S-48Q'], row['Available Before']
         )
         self.assertEqual(['L40S-24Q'], row['Available Now'])
-        self.assertIn('takes no more of: L40S-12Q, L40S-48Q.', answer.stderr)
+        self.assertIn(
+            'no longer has room for: L40S-12Q, L40S-48Q.', answer.stderr
+        )
         answer = self.run_it('device', 'disable', VF, '-f', 'json')
         self.assertEqual(0, answer.code, answer.stderr)
         self.assertEqual('free', answer.json[0]['State'])

@@ -73,7 +73,7 @@ class TestGenerate(test_commands.CommandTestCase):
             (('--type', '84:00.0=A40-8Q'), 'GPU 0000:84:00.0'),
             (('--type', 'T4-2Q', '--type', 'T4-4Q'), 'GPU 0000:84:00.0'),
             (('--type', '99:00.0=T4-2Q'), '0000:84:00.0'),
-            (('--type', 'e1:00.0=T4-2Q'), 'no GPU'),
+            (('--type', 'e1:00.0=T4-2Q'), 'is not a GPU'),
             (('--type', '41:00.4=A40-8Q'), 'GPU 0000:41:00.0'),
             (('--type', '84:00.0='), 'GPU=TYPE'),
             (('--type', ' '), 'GPU=TYPE'),

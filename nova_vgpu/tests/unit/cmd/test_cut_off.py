@@ -199,9 +199,9 @@ class TestInterrupted(CutOffTestCase):
             [
                 f'{step} ...',
                 'Interrupted. 0 done, 0 refused, 0 failed before that.',
-                f'Begun and perhaps half done: {step}.',
-                'Run it again to go on, or "nova-vgpu restore" to take it '
-                'back.',
+                f'Started and perhaps incomplete: {step}.',
+                'Run it again to continue, or "nova-vgpu restore" to revert '
+                'it.',
             ],
             answer.stderr.splitlines(),
         )

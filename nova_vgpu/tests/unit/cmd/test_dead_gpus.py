@@ -18,7 +18,7 @@ from nova_vgpu.host import state
 from nova_vgpu.tests import live
 from nova_vgpu.tests.unit.cmd import test_changes
 
-GONE = f'{live.T4} was a GPU of this host, and is gone'
+GONE = f'{live.T4} was a GPU of this host, and is missing now'
 #: And no other GPU has the type.
 EXPECTED = [('error', 'gpu-gone'), ('error', 'type-on-no-gpu')]
 

@@ -20,7 +20,7 @@ from nova_vgpu.sandbox import tree
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.unit.cmd import test_commands
 
-NO_GPUS = 'No GPU of NVIDIA, Intel or AMD is on this host.'
+NO_GPUS = 'This host has no GPU of NVIDIA, Intel or AMD.'
 
 
 class TestLists(test_commands.CommandTestCase):

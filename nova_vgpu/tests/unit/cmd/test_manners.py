@@ -195,12 +195,12 @@ class TestMistakes(test_commands.CommandTestCase):
             (('--sysfs-rot=' + root, 'plan'), 'Did you mean --sysfs-root?'),
             (('--config-fiel', 'x', 'check'), 'Did you mean --config-file?'),
             (('--sysfs-rot', root), 'Did you mean --sysfs-root?'),
-            (('-f', 'json', 'gpu', 'list'), 'goes behind the command'),
-            (('--strict', 'check'), 'goes behind the command'),
+            (('-f', 'json', 'gpu', 'list'), 'go after the command'),
+            (('--strict', 'check'), 'go after the command'),
         ):
             answer = self.run_bare(*arguments)
             name = arguments[0].partition('=')[0]
-            self.assertRefused(answer, f'{name} is no option', word)
+            self.assertRefused(answer, f'{name} is not an option', word)
             self.assertNotIn('is not a command', answer.stderr)
 
     def test_a_column_that_is_not_there(self) -> None:

@@ -55,7 +55,7 @@ class TestReading(test_doctor.DoctorTestCase):
             told = answer.stdout + answer.stderr
             for word in (
                 '[devices]enabled_vgpu_types',
-                'nvidia-231 meant GRID T4-8Q',
+                'nvidia-231 was GRID T4-8Q',
                 'means GRID T4-2Q now',
                 'T4-8Q for what was served so far',
             ):
@@ -90,7 +90,7 @@ class TestReading(test_doctor.DoctorTestCase):
             answer = self.ask(*command)
             self.assertEqual(0, answer.code, command[0])
             told = ''.join((answer.stdout + answer.stderr).split())
-            self.assertIn('types.jsonisnoJSON', told.replace('|', ''))
+            self.assertIn('types.jsonisnotJSON', told.replace('|', ''))
         self.assertEqual({}, self.problems())
 
     def test_the_doctor_tells_it_once(self) -> None:

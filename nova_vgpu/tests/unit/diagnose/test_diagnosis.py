@@ -324,7 +324,7 @@ class TestSurroundings(DiagnosisTestCase):
             'error',
             'iommu-off',
             '/proc/cmdline: amd_iommu=off',
-            'Take amd_iommu=off out',
+            'Remove amd_iommu=off from',
         )
 
     def test_the_iommu_is_no_matter(self) -> None:
@@ -379,7 +379,7 @@ class TestSurroundings(DiagnosisTestCase):
                 examine(card, surroundings=around),
                 'error',
                 'mdevctl-missing',
-                '/usr/sbin/mdevctl: not there',
+                '/usr/sbin/mdevctl: not found',
             )
         self.assertEqual([], self.find(examine(L40S, surroundings=around)))
 
@@ -390,8 +390,8 @@ class TestSurroundings(DiagnosisTestCase):
             examine(T4, surroundings=around),
             'warning',
             'mdevctl-not-called',
-            '/lib/60.rules: calls /usr/sbin/mdevctl, which is not there',
-            '/usr/bin/mdevctl: there',
+            '/lib/60.rules: calls /usr/sbin/mdevctl, which does not exist',
+            '/usr/bin/mdevctl: found',
             'ln -s /usr/bin/mdevctl /usr/sbin/mdevctl',
         )
 
@@ -549,7 +549,7 @@ class TestModes(DiagnosisTestCase):
             examine(T4, modes=known),
             'note',
             'heterogeneous-on',
-            'do not go with the fixed share',
+            'fixed share does not support',
         )
 
     def test_nvml_that_says_nothing(self) -> None:
@@ -583,7 +583,7 @@ class TestScheduler(DiagnosisTestCase):
             ('', 'best effort', 'RmPVMRL is not set'),
             ('RmPVMRL=0x01', 'equal share', 'RmPVMRL=0x01'),
             ('RmPVMRL=0x11', 'fixed share', 'RmPVMRL=0x11'),
-            ('RmPVMRL=0x41', 'not known', 'RmPVMRL=0x41'),
+            ('RmPVMRL=0x41', 'unknown', 'RmPVMRL=0x41'),
         ):
             self.assertFound(
                 examine(T4, surroundings=self.around(dwords)),
@@ -714,9 +714,9 @@ class TestTypeIds(DiagnosisTestCase):
             ),
             'error',
             'type-id-changed',
-            'meant GRID P4-1B on this host so far and means GRID T4-2Q now',
+            'was GRID P4-1B on this host before and is GRID T4-2Q now',
             '[devices]enabled_vgpu_types',
-            'by its name',
+            'by name',
         )
 
     def test_many_others_are_one_note(self) -> None:

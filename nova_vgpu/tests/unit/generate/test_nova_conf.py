@@ -208,7 +208,7 @@ class TestForNova(testtools.TestCase):
             (
                 with_vgpus(boards.L40S, vendor_vfio=True),
                 'L40S-8Q',
-                ('makes no mediated devices', '--for pci'),
+                ('has no mediated devices', '--for pci'),
             ),
             (
                 hosts.make_host(hosts.gpu('41:00.0', boards.A40)),
@@ -366,7 +366,7 @@ class TestForPCI(testtools.TestCase):
             (
                 with_vgpus(boards.A40, vendor_vfio=False),
                 'A40-8Q',
-                'makes mediated devices',
+                'has mediated devices',
             ),
             (
                 hosts.make_host(hosts.gpu('41:00.0', boards.L40S)),

@@ -197,7 +197,7 @@ class TestRefused(WishesTestCase):
             self.assertReason(
                 self.refuse(wish, host=host),
                 'GPU 0000:c8:00.0',
-                'it holds vGPUs',
+                'it has vGPUs',
             )
 
     def test_a_full_gpu_names_no_types(self) -> None:
@@ -207,7 +207,7 @@ class TestRefused(WishesTestCase):
             )
         )
         self.assertReason(
-            self.refuse('L40S-48Q', host=full), 'If nvidia-1156 is meant'
+            self.refuse('L40S-48Q', host=full), 'To request nvidia-1156'
         )
         self.assertEqual(
             {'0000:c8:00.0': ('nvidia-1156', 'nvidia-1156')},

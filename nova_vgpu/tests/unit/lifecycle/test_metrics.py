@@ -51,7 +51,7 @@ class MetricsTestCase(testtools.TestCase):
         self,
         *cards: simulation.GPU,
         guests: tuple[values.Guest, ...] = (),
-        **of_survey: typing.Any,
+        **of_report: typing.Any,
     ) -> Numbers:
         host = hosts.make_host(*cards)
         declaration = values.Declaration(
@@ -67,7 +67,7 @@ class MetricsTestCase(testtools.TestCase):
             mapper.make_plan(declaration, host, ()),
             host,
             values.Usage(guests),
-            **of_survey,
+            **of_report,
         )
         for family in exporter.make_families(report, tally.Tally()):
             (labels,) = (m[2] for m in exporter.METRICS if is_of(m[1], family))

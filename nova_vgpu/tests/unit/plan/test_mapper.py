@@ -149,7 +149,7 @@ class TestConflicts(testtools.TestCase):
             self.assertEqual(values.Severity.FATAL, problem.severity, case)
             self.assertEqual(gpu, problem.subject, case)
             self.assertEqual(
-                f'GPU {gpu} is under more than one type: '
+                f'GPU {gpu} is listed under more than one type: '
                 f'[vgpu_A]device_addresses has {first}; '
                 f'[vgpu_B]device_addresses has {second}.',
                 problem.message,

@@ -96,7 +96,7 @@ class TestSlips(testtools.TestCase):
                     (
                         'misplaced-option',
                         f'[{section}]{name}',
-                        f'It belongs into {where}.',
+                        f'Move it to {where}.',
                     )
                 ],
                 slips((section, name, 1)),

@@ -62,12 +62,12 @@ class TestUnlisted(NovasNamesTestCase):
         self.assertEqual(
             '[devices]enabled_mdev_types: GPU 0000:86:00.0 is not listed and '
             "serves the first type, 'nvidia-231'. Nova's own driver would "
-            'leave it alone.',
+            'not use it.',
             problem.message,
         )
         self.assertEqual(
-            'Set [devices]unlisted_gpus = ignore for what Nova does, or '
-            'first-type if this is meant.',
+            'Set [devices]unlisted_gpus = ignore to do the same, or '
+            'first-type to use it.',
             problem.cure,
         )
 
@@ -80,9 +80,8 @@ class TestUnlisted(NovasNamesTestCase):
             problem.message,
         )
         self.assertEqual(
-            'List them in [vgpu_nvidia-232]device_addresses for what Nova '
-            'does, or set [devices]unlisted_gpus = first-type if this is '
-            'meant.',
+            'List them in [vgpu_nvidia-232]device_addresses to do the same, '
+            'or set [devices]unlisted_gpus = first-type.',
             problem.cure,
         )
 

@@ -121,14 +121,14 @@ class TestProblem(testtools.TestCase):
         problem = self.find(make_plan(L40S, listed('0001:c8:00.0'), FIRST_VF))
         self.assertEqual(
             'GPU 0001:c8:00.0 ([vgpu_L40S-24Q]device_addresses) is declared '
-            'for vGPUs, and Nova gives out 0001:c8:00.4 by PCI passthrough '
-            'too: [pci]device_spec = {…}.',
+            'for vGPUs, and Nova also assigns 0001:c8:00.4 by PCI '
+            'passthrough: [pci]device_spec = {…}.',
             problem.message,
         )
         self.assertEqual(
-            'Take it out of [pci]device_spec, or list in '
+            'Remove it from [pci]device_spec, or list in '
             '[vgpu_L40S-24Q]device_addresses only what is for vGPUs. Until '
-            'then these functions are left alone.',
+            'then these functions are not used for vGPUs.',
             problem.cure,
         )
 
@@ -150,7 +150,7 @@ class TestProblem(testtools.TestCase):
             (A40, '41:00.0', 'A40-8Q'),
         ):
             plan = make_plan(gpu, listed(address, name=name), NVIDIA)
-            self.assertNotIn('left alone', self.find(plan).cure)
+            self.assertNotIn('not used', self.find(plan).cure)
             (assigned,) = plan.assignments
             self.assertTrue(assigned.serves)
             self.assertEqual(gpu.functions, assigned.functions)
@@ -163,7 +163,9 @@ class TestProblem(testtools.TestCase):
             unlisted=values.UnlistedGPUs.FIRST_TYPE,
         )
         problem = self.find(plan)
-        self.assertIn('(not listed, so of the first type)', problem.message)
+        self.assertIn(
+            '(not listed, so it serves the first type)', problem.message
+        )
         self.assertIn('[devices]unlisted_gpus = ignore', problem.cure)
 
     def test_other_functions_of_the_gpu_may_be_pci_devices(self) -> None:

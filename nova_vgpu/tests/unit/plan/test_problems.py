@@ -65,63 +65,63 @@ class TestAddresses(ProblemTestCase):
                 'digits swapped',
                 'not-on-host',
                 '48:00.0',
-                'there is no 48:00.0 on this host.',
+                'this host has no device 48:00.0.',
                 f'Did you mean 0000:84:00.0? {GPUS}',
             ),
             (
                 'another domain',
                 'not-on-host',
                 '00000001:C1:00.0',
-                'there is no 00000001:C1:00.0 on this host.',
+                'this host has no device 00000001:C1:00.0.',
                 f'Did you mean 0000:c1:00.0? {GPUS}',
             ),
             (
                 'nothing near',
                 'not-on-host',
                 'fe:1f.7',
-                'there is no fe:1f.7 on this host.',
+                'this host has no device fe:1f.7.',
                 GPUS,
             ),
             (
                 'no function',
                 'malformed-address',
                 '0000:84:00',
-                "'0000:84:00' is no PCI address.",
+                "'0000:84:00' is not a PCI address.",
                 f'Did you mean 0000:84:00.0? {GPUS}',
             ),
             (
                 'capitals and no function',
                 'malformed-address',
                 '0000:C1:00',
-                "'0000:C1:00' is no PCI address.",
+                "'0000:C1:00' is not a PCI address.",
                 f'Did you mean 0000:c1:00.0? {GPUS}',
             ),
             (
                 "libvirt's name",
                 'malformed-address',
                 'pci_0000_84_00_0',
-                "'pci_0000_84_00_0' is no PCI address.",
+                "'pci_0000_84_00_0' is not a PCI address.",
                 'Write it as 0000:84:00.0.',
             ),
             (
                 'a word',
                 'malformed-address',
                 'first',
-                "'first' is no PCI address.",
+                "'first' is not a PCI address.",
                 GPUS,
             ),
             (
                 'the sound of a GPU',
                 'not-a-gpu',
                 '84:00.1',
-                '84:00.1 is on this host, but it is no GPU.',
+                '84:00.1 is not a GPU.',
                 f'Did you mean 0000:84:00.0? {GPUS}',
             ),
             (
                 'a network card',
                 'not-a-gpu',
                 'E1:00.0',
-                'E1:00.0 is on this host, but it is no GPU.',
+                'E1:00.0 is not a GPU.',
                 f'Did you mean 0000:c1:00.0? {GPUS}',
             ),
         ):
@@ -140,9 +140,10 @@ class TestAddresses(ProblemTestCase):
         option = '[vgpu_T4-2Q]device_addresses'
         self.assertEqual(
             [
-                f'{option}: 85:00.0 was a GPU of this host, and is gone.',
+                f'{option}: 85:00.0 was a GPU of this host, and is missing '
+                'now.',
                 f'{option}: E1:00.0 was a GPU of this host, and another '
-                'device is there now.',
+                'device is at this address now.',
             ],
             [p.message for p in plan.problems if p.code == 'gpu-gone'],
         )

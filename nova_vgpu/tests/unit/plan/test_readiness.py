@@ -110,7 +110,7 @@ class TestObstacles(testtools.TestCase):
                 a40('nouveau'),
                 'plain-driver',
                 'its driver is nouveau',
-                'keep nouveau from loading',
+                'prevent nouveau from loading',
             ),
             (
                 'virtual functions off',
@@ -146,8 +146,8 @@ class TestObstacles(testtools.TestCase):
                     a40('nvidia', vfs=32), sriov=values.Sriov(32)
                 ),
                 'no-types-yet',
-                'libvirt shows no vGPU type of its 32 VFs, and cannot tell',
-                'Run it on the host itself',
+                'libvirt shows no vGPU type of its 32 VFs, and does not show',
+                'Run the command on the host itself',
             ),
             (
                 'the driver for bare metal',

@@ -143,9 +143,9 @@ class TestPlans(testtools.TestCase):
                 values.Severity.FATAL,
                 'type-id-changed',
                 '[devices]enabled_vgpu_types',
-                '[devices]enabled_vgpu_types: nvidia-231 meant GRID T4-8Q on '
-                'this host so far and means GRID T4-2Q now.',
-                'Write the type by its name, also in the name of its section: '
+                '[devices]enabled_vgpu_types: nvidia-231 was GRID T4-8Q on '
+                'this host before and is GRID T4-2Q now.',
+                'Declare the type by name, also in the name of its section: '
                 'T4-8Q for what was served so far, T4-2Q if that is wanted '
                 'from now on.',
             ),

@@ -71,7 +71,7 @@ class TestTypes(test_problems.ProblemTestCase):
                 hosts.gpu('00:02.0', boards.UHD_770, vfs=7),
                 'T4-2Q',
                 "is an Intel GPU, and 'T4-2Q' is a type of NVIDIA.",
-                'Take its address out of [vgpu_T4-2Q]device_addresses.',
+                'Remove its address from [vgpu_T4-2Q]device_addresses.',
             ),
             (
                 hosts.gpu('00:02.0', boards.HD_530),
@@ -113,12 +113,12 @@ class TestTypes(test_problems.ProblemTestCase):
                 uhd,
                 'i915-GVTg_V5_4',
                 'No GPU of this host has vGPU types now; "nova-vgpu gpu '
-                'list" says why.',
+                'list" shows why.',
             ),
             (
                 hosts.make_host(T4),
                 'T4-3Q',
-                '"nova-vgpu type list" shows what there is.',
+                '"nova-vgpu type list" shows the types.',
             ),
         ):
             problem = self.find(
@@ -149,14 +149,14 @@ class TestTypes(test_problems.ProblemTestCase):
             'T4-2Q), nvidia-2 (NVIDIA T4-2Q).',
             problem.message,
         )
-        self.assertIn('Write the id', problem.cure)
+        self.assertIn('by its id', problem.cure)
 
     def test_a_type_that_no_gpu_of_the_host_offers(self) -> None:
         problem = self.find('type-on-no-gpu', HOST, listed(name='V100-3Q'))
         self.assertEqual(ERROR, problem.severity)
         self.assertEqual(
             '[devices]enabled_vgpu_types: no GPU of this host offers '
-            '\'V100-3Q\'. "nova-vgpu type list" shows what there is.',
+            '\'V100-3Q\'. "nova-vgpu type list" shows the types.',
             str(problem),
         )
 
@@ -180,7 +180,7 @@ class TestTypes(test_problems.ProblemTestCase):
 
     def test_an_entry_that_is_more_than_one(self) -> None:
         for case, name, cure in (
-            ('a comment', 'T4-2Q # ours', 'A comment needs a line of its own'),
+            ('a comment', 'T4-2Q # ours', 'Put comments on separate lines'),
             ('spaces', 'T4-2Q A40-8Q', 'Separate entries with commas'),
             ('semicolons', 'T4-2Q;A40-8Q', 'Separate entries with commas'),
         ):
@@ -210,7 +210,7 @@ class TestTypes(test_problems.ProblemTestCase):
                 sections=(section,),
             )
             self.assertEqual(ERROR, problem.severity)
-            self.assertEqual(f'Call the section {right}.', problem.cure)
+            self.assertEqual(f'Rename the section to {right}.', problem.cure)
 
     def test_a_trait_that_is_ours_to_give(self) -> None:
         declared = values.DeclaredType(
@@ -229,7 +229,7 @@ class TestTypes(test_problems.ProblemTestCase):
         for unlisted, why in (
             (
                 values.UnlistedGPUs.FIRST_TYPE,
-                'only the first type takes GPUs that are not listed.',
+                'only the first type uses GPUs that are not listed.',
             ),
             (
                 values.UnlistedGPUs.IGNORE,
@@ -258,11 +258,11 @@ class TestTypes(test_problems.ProblemTestCase):
         self.assertEqual(ERROR, problem.severity)
         self.assertEqual(
             'GPU 0000:84:00.0 ([vgpu_T4-2Q]device_addresses) has no room for '
-            'nvidia-231 (GRID T4-2Q): it holds vGPUs: 2 of nvidia-233 '
+            'nvidia-231 (GRID T4-2Q): it has vGPUs: 2 of nvidia-233 '
             '(GRID T4-8Q).',
             problem.message,
         )
-        self.assertIn('once the others are gone', problem.cure)
+        self.assertIn('once the others are removed', problem.cure)
 
     def test_a_type_that_vgpus_of_another_size_hide(self) -> None:
         # In the vendor-specific VFIO framework the type is off the lists.
@@ -272,7 +272,7 @@ class TestTypes(test_problems.ProblemTestCase):
         first_type = values.UnlistedGPUs.FIRST_TYPE
         for case, addresses, where in (
             ('listed', ['d8:00.0'], '[vgpu_A10-12Q]device_addresses'),
-            ('by default', [], 'not listed, so of the first type'),
+            ('by default', [], 'not listed, so it serves the first type'),
         ):
             plan = mapper.make_plan(
                 values.Declaration(
@@ -284,12 +284,12 @@ class TestTypes(test_problems.ProblemTestCase):
             self.assertEqual('no-room', problem.code, case)
             self.assertEqual(
                 f"GPU 0000:d8:00.0 ({where}) does not offer 'A10-12Q' now: it "
-                'holds vGPUs (1 of nvidia-594 (NVIDIA A10-6Q)), and lists '
+                'has vGPUs (1 of nvidia-594 (NVIDIA A10-6Q)), and lists '
                 'only the types that fit beside them.',
                 problem.message,
                 case,
             )
-            self.assertIn('one size of vGPU at a time', problem.cure, case)
+            self.assertIn('vGPUs of one size at a time', problem.cure, case)
 
     def test_a_type_that_the_gpu_cannot_have_is_not_hidden(self) -> None:
         busy = hosts.gpu(
@@ -329,7 +329,7 @@ class TestTypes(test_problems.ProblemTestCase):
         )
         self.assertEqual(ERROR, problem.severity)
         self.assertIn(
-            "whether nvidia-1155 is 'L40S-24Q' cannot be told", problem.message
+            "unknown whether nvidia-1155 is 'L40S-24Q'", problem.message
         )
         self.assertIn('by its id, nvidia-1155', problem.cure)
         by_id = values.Declaration((listed('c8:00.0', name='nvidia-1155'),))
@@ -351,7 +351,7 @@ class TestTypes(test_problems.ProblemTestCase):
             values.Host((gpu,)),
             listed('41:00.0', name='A100-1-5C'),
         )
-        self.assertIn('would take none of it now', problem.message)
+        self.assertIn('has no room for it now', problem.message)
         self.assertIn('GPU instances', problem.cure)
 
     def test_as_many_as_there_are_gpu_instances(self) -> None:
@@ -456,7 +456,7 @@ class TestTypes(test_problems.ProblemTestCase):
                 'time-sliced, another size',
                 shared,
                 'A100D-20C',
-                ('one size of vGPU at a time',),
+                ('vGPUs of one size at a time',),
             ),
         ):
             problem = self.find(
@@ -466,7 +466,7 @@ class TestTypes(test_problems.ProblemTestCase):
                 self.assertIn(words, problem.cure, case)
             self.assertEqual(
                 case == 'time-sliced, another size',
-                'once the others are gone' in problem.cure,
+                'once the others are removed' in problem.cure,
                 case,
             )
 
@@ -534,7 +534,7 @@ class TestSections(test_problems.ProblemTestCase):
                 problem.message,
             )
             self.assertEqual(
-                f'Add the type there, or take the section out.{meant}',
+                f'Add the type there, or remove the section.{meant}',
                 problem.cure,
             )
 

@@ -106,7 +106,7 @@ class TestUnlisted(testtools.TestCase):
                 'a GPU that makes no vGPUs',
                 'T4-2Q',
                 INSTINCT,
-                'it makes no vGPUs',
+                'does not support vGPUs',
             ),
         ):
             plan = make_plan(hosts.make_host(T4_84, card), listed(first))
