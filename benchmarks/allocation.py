@@ -13,7 +13,7 @@
 """Choosing the device of one server, and a storm of servers.
 
 On a fake libvirt, because libvirt's test driver makes no mdevs. ``choosing``
-ends where the mdev would be made: that takes as long for everybody.
+ends before the mdev is created, which takes as long for all drivers.
 """
 
 from collections.abc import Callable

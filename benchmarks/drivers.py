@@ -38,7 +38,7 @@ from nova_vgpu.host import files
 
 NODE = 'node'
 _UUIDS = map('00000000-0000-0000-0000-{:012d}'.format, itertools.count(1))
-#: These ask nobody: libvirt's library knows the answer.
+#: These make no call to the daemon: the library has the answer.
 _LOCAL = ('Free', 'GetName', 'GetUUIDString', 'virGetLastError')
 
 Tree = typing.Any  # nova.compute.provider_tree.ProviderTree
@@ -109,7 +109,7 @@ def configure(directory: pathlib.Path) -> None:
         init_rpc=False,
     )
     objects.register_all()
-    # What is logged is no part of what is measured, on either side.
+    # Logging is not measured, on either side.
     logging.disable(logging.CRITICAL)
     libvirt.registerErrorHandler(lambda _context, _error: None, None)
 
@@ -130,13 +130,13 @@ class Side:
         self.start()
 
     def start(self) -> None:
-        """Begin anew: a driver that knows nothing, and no providers."""
+        """Start with a new driver and without providers."""
         virtapi: typing.Any = None
         if self.name == report.STOCK:
             self.driver: Driver = libvirt_driver.LibvirtDriver(virtapi)
         else:
             self.driver = vgpu_driver.LibvirtVGPUDriver(virtapi)
-            # An attribute of the class for everybody else.
+            # An attribute of the class for all others.
             its_planner = self.driver.vgpus.planner
             its_planner.sysfs = self.files
             its_planner.state_path = str(self.machine.directory / 'state')

@@ -75,7 +75,7 @@ class FakeLibvirt:
 
     What a function says is put together from texts that are made when its GPU
     changes: making XML is not what is measured here. The work of the hardware
-    itself is the same for everybody.
+    itself is the same for all drivers.
     """
 
     def __init__(self, of: machines.Machine) -> None:

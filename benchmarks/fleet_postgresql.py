@@ -96,7 +96,7 @@ def run_server() -> Iterator[Server]:
             open(directory / 'postgresql.log', 'wb') as log,
             subprocess.Popen(
                 [
-                    # The last resort, should nobody be left to stop it.
+                    # The last resort, if no process is left to stop it.
                     *_as_account('--pdeathsig', 'INT'),
                     *(_program('postgres'), '-D', data, '-k', directory),
                     *(part for each in _SETTINGS for part in ('-c', each)),
@@ -122,7 +122,7 @@ def _initialise(data: pathlib.Path) -> None:
         [
             *_as_account(),
             *(_program('initdb'), '-D', data, '-U', _USER),
-            # Nobody else gets to the socket in its directory.
+            # Other users cannot reach the socket in its directory.
             *('--auth=trust', '--encoding=UTF8', '--locale=C.UTF-8'),
         ],
         check=True,

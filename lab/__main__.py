@@ -158,8 +158,8 @@ def _run_machines(its: cache.Cache, names: Sequence[str]) -> list[str]:
             for name in names
         }
 
-        # Nobody is asked about the project before all are found in order. They
-        # are alike: each checks a share of what they have in common.
+        # No machine tests the project before all passed their self-checks.
+        # They are alike: each checks a share of what they have in common.
         def check(name: str, guest: machine.Machine) -> None:
             _check(name, guest, CHECKS[names.index(name) :: len(names)])
 

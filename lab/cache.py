@@ -76,7 +76,7 @@ class Cache:
 
     @contextlib.contextmanager
     def held(self, show: Show) -> Iterator[None]:
-        """Keep everybody else out: they would change what is in use."""
+        """Exclude other runs, which would change what is in use."""
         self.path.mkdir(parents=True, exist_ok=True)
         with open(self.path / 'lock', 'w') as lock:
             try:

@@ -13,7 +13,7 @@
 """The project in the guest: its wheel, and the tests that run there.
 
 They are not on the disk that the lab builds but in a directory over it, which
-is made anew for each run.
+is created for each run.
 """
 
 import os

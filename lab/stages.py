@@ -82,7 +82,7 @@ def build(its: cache.Cache, show: cache.Show, seed: Seed) -> None:
         if stamp.exists() and stamp.read_text() == key:
             continue
         show(f'building: {name}')
-        # Those that follow were made from what is made anew.
+        # The following ones were made from the one that is built again.
         for each in names[number:]:
             (its.path / f'{each}.stamp').unlink(missing_ok=True)
         began = time.monotonic()

@@ -29,7 +29,7 @@ _SOURCE = 'root/project'
 #: They take half of the time, and kill the same program at the same steps
 #: whatever runs it: "tox -e py3" is enough for them.
 _LEFT_OUT = 'test_crashes'
-# The mounts are seen by nobody else, and end with the last process.
+# No other process sees the mounts, and they end with the last process.
 _MOUNT = """\
 set -e
 mount -t overlay overlay -o "$1" "$2"

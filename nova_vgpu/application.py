@@ -227,7 +227,7 @@ def find_lock_directory(
 ) -> str:
     """Where nova-compute has its locks, or the default if nothing tells.
 
-    A directory that is not there is nobody's: nova-compute makes it when it
+    A missing directory is not used yet: nova-compute creates it when it
     starts.
 
     :raises ConfigFileError: if a file cannot be read at all.

@@ -1195,7 +1195,7 @@ static bool fake_disguise(struct pci_dev *pdev, const struct fake_board *board)
 
 /*
  * Virtual functions that were enabled when the physical one was with another
- * driver have none: nobody but its own driver knows what to do with them.
+ * driver have none: only its own driver can handle them.
  */
 static void fake_adopt_vfs(struct pci_dev *pf, const struct fake_board *board)
 {

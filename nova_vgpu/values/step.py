@@ -135,7 +135,7 @@ Step = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Refusal:
-    """Something that is not done, because somebody has what it is about."""
+    """A change that is refused, because the device is in use."""
 
     gpu: str
     message: str

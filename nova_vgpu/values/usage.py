@@ -62,7 +62,7 @@ class VGPURecords:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Usage:
-    """Everybody who has a vGPU of the host, or is to have it again.
+    """The usage of a host's vGPUs: guests that use them, or will again.
 
     ``unfinished`` are the UUIDs of mdevs that a run which was cut off had
     removed, or was about to start, or that one could not make again.

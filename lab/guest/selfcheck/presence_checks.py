@@ -25,7 +25,7 @@ _DELAY_MS = 700
 
 
 def _add_one_of_each() -> None:
-    """A vGPU that nobody uses on every GPU."""
+    """An unused vGPU on every GPU."""
     machine.T4.create('GRID T4-1Q')
     machine.INTEL.create('GVTg_V5_8')
     machine.A10.have_vfs(2)[1].create('NVIDIA A10-4C')

@@ -18,7 +18,7 @@ no Glance and no Neutron, so
 
 * servers are objects that are never saved,
 * images are not made by Nova, they are empty disks,
-* servers have no network, so nobody is waited for,
+* servers have no network, so there are no events to wait for,
 * and Nova does not listen to the events of libvirt: its threads for that never
   end, and would go to the database.
 """
@@ -101,7 +101,7 @@ class _VirtAPI(virtapi.VirtAPI):  # type: ignore[misc]
         self, instance: typing.Any, event_names: list[typing.Any], **_: object
     ) -> Iterator[None]:
         if event_names:
-            raise AssertionError(f'nobody sends {event_names}')
+            raise AssertionError(f'{event_names} are never sent')
         yield
 
 

@@ -57,7 +57,7 @@ PLACEMENT = placement.access('http://10.0.2.100:8778')
 
 _PCI = pathlib.Path('/sys/bus/pci/devices')
 _MDEVCTL = pathlib.Path('/usr/sbin/mdevctl')
-# Nobody waits for so long but on a machine that is very busy.
+# Only reached on a machine that is very busy.
 _PATIENCE = 600.0
 _UUID_LENGTH = 36
 _POLL_SECONDS = 0.2

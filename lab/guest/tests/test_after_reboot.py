@@ -50,7 +50,7 @@ class TestAfterReboot(host.HostTest):
     def prepare_upgrade(self) -> None:
         """The next boot has a driver that counts its types otherwise.
 
-        The type of one GPU is declared by its id, which is no good idea.
+        The type of one GPU is declared by its id, which is not recommended.
         """
         (type_id,) = (
             row['ID']

@@ -98,7 +98,7 @@ class TestLife(host.HostTest):
         steps = self.rows('apply', '--dry-run')
         self.assertEqual(0, host.count_vfs(host.A10))
         done = self.rows('apply')
-        # GPUs take turns, in which order is for nobody to say.
+        # GPUs take turns, in any order.
         self.assertCountEqual(
             [row['Step'] for row in steps], [row['Step'] for row in done]
         )

@@ -104,7 +104,7 @@ class TestServers(host.HostTest):
         self.remove_mdevs(host.mdevs())
 
     def remove_mdevs(self, mdevs: Iterable[str]) -> None:
-        """mdevs are left to the next server: nobody has these."""
+        """mdevs are left to the next server: these are not in use."""
         for mdev in mdevs:
             self.compute.driver.vgpus.devices.remove_mdev(mdev)
 
@@ -126,7 +126,7 @@ class TestServers(host.HostTest):
         )
 
     def kernel(self) -> tuple[object, ...]:
-        """All that nobody is to take from a server."""
+        """All that must not be taken from a server."""
         functions = [*host.list_vfs(host.A10), *host.list_vfs(host.L40S)]
         return (
             host.mdevs(),
