@@ -10,10 +10,10 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What is wrong, in nova-compute's log, each once.
+"""Log each problem and each failure once.
 
-The plan is made anew every minute, and what failed is tried again; what is
-still wrong then was said before.
+The plan is made again every minute, and failed operations are tried again. A
+problem that persists is not logged again.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ _REQUEST_ID = re.compile('req-[0-9a-f-]{36}')
 
 
 class ProblemLog:
-    """Remembers what was said."""
+    """Remembers the logged problems."""
 
     def __init__(self) -> None:
         self._said: frozenset[values.Problem] = frozenset()

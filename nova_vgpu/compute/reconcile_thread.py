@@ -50,7 +50,7 @@ class ReconcileThread:
     def wake(self) -> int:
         """Have the work done soon, and once for all who ask until it begins.
 
-        :returns: what to wait for, if somebody waits.
+        :returns: a number for :meth:`wait`.
         """
         with self._changed:
             self._asked += 1
