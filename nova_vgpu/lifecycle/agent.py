@@ -52,7 +52,7 @@ class Settings:
 class Agent:
     """Keeps an eye on one host until it is told to stop.
 
-    :param prepare: reads the configuration anew for every round.
+    :param prepare: reads the configuration, in every round.
     :param say: takes a line for the log.
     :param show: takes what monitoring shows.
     """

@@ -32,7 +32,7 @@ def read(
 ) -> values.DriftReport:
     """The host as it is now.
 
-    A configuration that has to be corrected is no error here: what it is
+    A configuration that has to be corrected is not an error here: what it is
     about is in the problems of the plan.
 
     :raises HostUnreadable: if the host cannot be read.

@@ -156,7 +156,7 @@ class Executor:
             sriov.set_vfs(access.tree, address, 0, *arguments)
 
     def _require_unused(self, gpu: values.PhysicalGPU) -> None:
-        """Nobody has a vGPU or VF of it, and no vGPU is there or defined."""
+        """No vGPU or VF of it is in use, and no vGPU exists or is defined."""
         usage = self._read_usage()
         owners, vfs = usage.owners, gpu.functions - {gpu.name}
         vgpus = {vgpu.name for vgpu in gpu.all_vgpus}

@@ -112,7 +112,7 @@ def execute(
     :param stops_at: what becomes of a step after which no further one of its
         GPU is tried.
     :param is_replanned: whether the host is read again after this: then
-        it is no failure that a step does not fit it any more.
+        a step that does not fit the host any more is not a failure.
     """
     executor.read_host()
     runs = [_GPURun(collections.deque(c.steps)) for c in found]

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What stands in the way of Nova's own driver, and what to do about it."""
+"""Problems of a return to Nova's own driver."""
 
 from nova_vgpu import values
 
@@ -24,11 +24,11 @@ def no_guest(
         values.Severity.FATAL,
         'holder-not-here',
         str(gpu),
-        f'{consumer.uuid} has allocations of GPU {gpu}, but it is no guest of '
-        'this host.',
-        f'{_WITH_THIS_DRIVER}, and confirm or revert the resize or the '
-        'migration that it stands for. If there is none, and no such server: '
-        '"nova-manage placement audit" finds allocations that nobody has.',
+        f'{consumer.uuid} has allocations of GPU {gpu}, but it is not a guest '
+        'of this host.',
+        f'{_WITH_THIS_DRIVER}, and confirm or revert its resize or migration. '
+        'If neither that nor the server exists: "nova-manage placement '
+        'audit" finds orphaned allocations.',
     )
 
 
@@ -41,8 +41,8 @@ def differs(
         str(gpu),
         f'Server {_describe(guest.uuid, guest)} has allocations of '
         f'{allocated} vGPUs of GPU {gpu}, but the virtual functions there '
-        f'hold {there} of its vGPUs.',
-        f'{_WITH_THIS_DRIVER}, and reboot the server hard: it gets its vGPUs '
+        f'have {there} of its vGPUs.',
+        f'{_WITH_THIS_DRIVER}, and hard-reboot the server: it gets its vGPUs '
         'back.',
     )
 
@@ -57,8 +57,8 @@ def function_taken(
         'function-taken',
         str(gpu),
         f'Server {consumer.uuid} has a vGPU of GPU {gpu} whose provider '
-        f'{held.name} is given to somebody else.',
-        'Delete or move whoever that is: "openstack resource provider show '
+        f'{held.name} has allocations of another consumer.',
+        'Delete or move that consumer: "openstack resource provider show '
         f'--allocations {held.uuid}".',
     )
 
@@ -84,7 +84,7 @@ def left_behind(held: values.PlacementProvider) -> values.Problem:
         'left-behind',
         held.name,
         f'Provider {held.name} has allocations, but no GPU of the plan. It '
-        "stays as it is, and Nova's driver does not look after it.",
+        "stays as it is, and Nova's driver does not manage it.",
         'When its servers are gone: "openstack resource provider delete '
         f'{held.uuid}".',
     )

@@ -18,10 +18,11 @@ Nova (memory encryption, PCI devices), to Cyborg or to an operator, and is not
 touched.
 
 Nothing is remembered between two runs but what Placement itself holds. Custom
-traits of ours are told by their prefix. A standard trait tells nobody who set
-it: it is ours if it follows from the type that the provider served before,
-which its trait ``CUSTOM_VGPU_TYPE_*`` names. All others are foreign and stay,
-also standard ones that an operator set by hand, and so does ``OWNER_NOVA``.
+traits of ours are told by their prefix. The owner of a standard trait is
+unknown: it is ours if it follows from the type that the provider served
+before, which its trait ``CUSTOM_VGPU_TYPE_*`` names. All others are foreign
+and stay, also standard ones that an operator set by hand, and so does
+``OWNER_NOVA``.
 """
 
 from collections.abc import Collection
@@ -82,7 +83,7 @@ def find_stale(
 
 
 def is_foreign(trait: str) -> bool:
-    """Whether a trait by itself says that somebody else was here."""
+    """Whether a trait is certainly not ours."""
     return trait != traits.OWNER and not trait.startswith(
         (*traits.OWN_PREFIXES, traits.GPU_PREFIX)
     )

@@ -220,8 +220,8 @@ def _find(
             if vf.address == address:
                 return gpu, vf
     raise exception.NoSuchDevice(
-        f'{address} is no GPU of this host, and no virtual function of one '
-        'that is enabled. "nova-vgpu device list" shows them.'
+        f'{address} is neither a GPU of this host nor an enabled virtual '
+        'function of one. "nova-vgpu device list" shows them.'
     )
 
 
