@@ -59,6 +59,8 @@ DOCTOR_TITLE = 'One run of the doctor'
 _NOT_COUNTED = ('sandbox', 'tests')
 
 GPU = '0000:41:00.0'
+#: Few of its functions and types pass everything that all of them would.
+BOARD = live.shrink(boards.A40, 4, 'A40-8Q', 'A40-24Q')
 CONFIGURATION = f"""
 [devices]
 enabled_vgpu_types = A40-8Q
@@ -201,7 +203,7 @@ def walk_apply() -> Walk:
 
     Its virtual functions are off: they are enabled, and their types awaited.
     """
-    gpu = hosts.gpu(GPU, boards.A40)
+    gpu = hosts.gpu(GPU, BOARD)
     with live.LiveHost(gpu) as host:
         errors = io.StringIO()
         application = live.Program(host, stdout=io.StringIO(), stderr=errors)
@@ -222,7 +224,7 @@ def walk_doctor() -> Walk:
     """``nova-vgpu doctor`` on a host with one GPU that is ready."""
     with tempfile.TemporaryDirectory() as name:
         root = pathlib.Path(name, 'sys')
-        gpu = hosts.gpu(GPU, boards.A40, vfs=boards.A40.total_vfs)
+        gpu = hosts.gpu(GPU, BOARD, vfs=BOARD.total_vfs)
         tree.write_tree(simulation.SimulatedHost((gpu,)), root)
         config = pathlib.Path(name, 'nova.conf')
         config.write_text(CONFIGURATION)
