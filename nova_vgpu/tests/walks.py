@@ -28,7 +28,6 @@ function around them.
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
-import contextlib
 import dataclasses
 import inspect
 import io
@@ -106,55 +105,23 @@ class Walk:
         )
 
 
-class Recorder:
-    """Records walks in this thread, and in those that are started later."""
+class _Recorder:
+    """What is told of every call, and notes those that count."""
 
     def __init__(self) -> None:
-        self._walk: Walk | None = None
-        self._start = ''
+        self.walk = Walk()
         self._names: dict[types.CodeType, tuple[str, str] | None] = {}
 
-    @contextlib.contextmanager
-    def installed(self) -> Iterator[None]:
-        """Be there before threads are started that a walk will pass."""
-        before = sys.getprofile()
-        threading.setprofile(self._profile)
-        sys.setprofile(self._profile)
-        try:
-            yield
-        finally:
-            sys.setprofile(before)
-            threading.setprofile(before)
-
-    @contextlib.contextmanager
-    def recording(self, start: str = '') -> Iterator[Walk]:
-        """Record a walk.
-
-        :param start: the method with which it starts, if other threads work
-            as well.
-        """
-        self._start = start
-        self._walk = walk = Walk()
-        try:
-            yield walk
-        finally:
-            self._walk = None
-
-    def _profile(
+    def profile(
         self, frame: types.FrameType, event: str, argument: object
     ) -> None:
-        walk = self._walk
-        if walk is None or event != 'call':
-            return
-        found = self._name(frame.f_code)
+        found = self._name(frame.f_code) if event == 'call' else None
         if found is None:
             return
         name, module = found
         callers = self._list_callers(frame)
-        if not any(n.endswith(self._start) for n in (*callers, name)):
-            return
-        walk.depth = max(walk.depth, len(callers) + 1)
-        walk.passed.setdefault(name, Passed(name, module, callers))
+        self.walk.depth = max(self.walk.depth, len(callers) + 1)
+        self.walk.passed.setdefault(name, Passed(name, module, callers))
 
     def _list_callers(self, frame: types.FrameType) -> tuple[str, ...]:
         callers: list[str] = []
@@ -188,11 +155,17 @@ def _name_function(code: types.CodeType) -> tuple[str, str] | None:
 
 
 def record(operation: Callable[[], object]) -> Walk:
-    """The walk of an operation that starts its own threads."""
-    recorder = Recorder()
-    with recorder.installed(), recorder.recording() as walk:
+    """The walk of an operation: in this thread, and in those it starts."""
+    recorder = _Recorder()
+    before = sys.getprofile()
+    threading.setprofile(recorder.profile)
+    sys.setprofile(recorder.profile)
+    try:
         operation()
-    return walk
+    finally:
+        sys.setprofile(before)
+        threading.setprofile(before)
+    return recorder.walk
 
 
 # -- the walks that need no Nova ------------------------------------------
@@ -293,12 +266,15 @@ def compare(steps: Iterable[Step], walk: Walk) -> Iterator[str]:
         last = step
 
 
-_FUNCTIONAL = 'nova_vgpu.tests.functional.compute'
+_FUNCTIONAL = 'nova_vgpu.tests.functional'
 #: The section of the page, and what records the walk. Those that need Nova are
 #: imported when they are asked for.
 WALKS = {
     'gpu': (GPU_TITLE, f'{_FUNCTIONAL}.gpu_walk:walk_gpu'),
-    'server': (SERVER_TITLE, f'{_FUNCTIONAL}.test_walks:walk_server'),
+    'server': (
+        SERVER_TITLE,
+        f'{_FUNCTIONAL}.compute.test_server_walk:walk_server',
+    ),
     'apply': (APPLY_TITLE, f'{__name__}:walk_apply'),
     'doctor': (DOCTOR_TITLE, f'{__name__}:walk_doctor'),
 }
