@@ -30,6 +30,7 @@ from nova_vgpu.compute import shim
 from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.host import files
 from nova_vgpu.host import guests
+from nova_vgpu.tests.functional.compute import pauses
 
 #: How long a thread may take, on a machine that does much else.
 PATIENCE = 120.0
@@ -44,6 +45,7 @@ class NovaWithOurDriver(fixtures.Fixture):
     """
 
     def _setUp(self) -> None:
+        self.useFixture(pauses.GrowingPauses())
         self.useFixture(_Attribute(nova.virt, 'vgpu', shim))
         sys.modules['nova.virt.vgpu'] = shim
         self.addCleanup(sys.modules.pop, 'nova.virt.vgpu', None)
