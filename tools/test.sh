@@ -21,7 +21,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 environments=("$@")
 if ((${#environments[@]} == 0)); then
-    environments=(pep8 py3 functional nova33 docs releasenotes genconfig)
+    environments=(pep8 py3 functional nova31 docs releasenotes genconfig)
     if ((EUID == 0)) && grep -qx ID=debian /etc/os-release; then
         environments+=(lab lab-unit)
     else

@@ -12,7 +12,6 @@
 
 """Tests with real parts: libvirt, Placement, Nova."""
 
-from nova import monkey_patch
+from nova_vgpu.tests.functional import threading_mode
 
-# Nova refuses to load its fixtures before that was decided.
-monkey_patch.patch(backend='threading')
+threading_mode.choose()

@@ -17,13 +17,13 @@ runs with and what it is configured with, and gives every host device the
 alias ``hostdevN``.
 """
 
-import re
 import typing
 from xml.etree import ElementTree
 
 from nova.tests.fixtures import libvirt as fakelibvirt
 
 from nova_vgpu import values
+from nova_vgpu.tests.functional.compute import hostdev_aliases
 
 Hostdev = dict[str, typing.Any]
 
@@ -289,19 +289,4 @@ class Guest(fakelibvirt.Domain):
         xml = xml.replace(
             "type='mdev' model=", "type='mdev' managed='no' model="
         )
-        for index, hostdev in enumerate(shown):
-            alias = hostdev.get('alias') or ''
-            # libvirt keeps a user's alias and makes up the others.
-            if not alias.startswith('ua-'):
-                continue
-            kept = f"<alias name='{alias}'/>"
-            if hostdev['type'] == 'mdev':  # Nova's fake has none there
-                uuid = hostdev['address_uuid']
-                xml = re.sub(
-                    rf"(<address uuid='{uuid}'/>\s*</source>)",
-                    rf'\1{kept}',
-                    xml,
-                )
-            else:
-                xml = xml.replace(f"<alias name='hostdev{index}'/>", kept)
-        return xml
+        return hostdev_aliases.keep(xml, shown)

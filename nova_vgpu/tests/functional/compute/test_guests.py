@@ -18,7 +18,6 @@ import typing
 
 import fixtures
 import libvirt
-from nova import utils as nova_utils
 from nova.virt.libvirt import host
 import testtools
 
@@ -26,6 +25,7 @@ from nova_vgpu import values
 from nova_vgpu.compute import guests
 from nova_vgpu.compute import hotplug
 from nova_vgpu.host import guests as host_guests
+from nova_vgpu.tests.functional import threading_mode
 
 VF = values.PciAddress.parse('0001:c8:00.4')
 
@@ -115,6 +115,6 @@ class ThreadsTest(testtools.TestCase):
                 guest, host_guests.read_guest(connection, guest.uuid)
             )
         self.assertEqual(
-            nova_utils.concurrency_mode_threading(),
+            threading_mode.is_native(),
             threading.get_native_id() in asked_in,
         )

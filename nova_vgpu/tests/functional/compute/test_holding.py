@@ -128,7 +128,7 @@ class ColdSnapshotTest(BothKindsTestBase):
         server = servers['function']
         self.api.post_server_action(server['id'], {'pause': None})
         self._wait_for_state_change(server, 'PAUSED')
-        self._snapshot_server(server, 'paused')
+        self.attempt(server, 'createImage', name='paused')
         self._wait_for_server_parameter(
             server, {'OS-EXT-STS:task_state': None}
         )

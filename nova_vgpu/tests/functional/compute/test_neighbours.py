@@ -13,15 +13,13 @@
 """What is in Placement for the node and not about vGPUs stays as it is."""
 
 import pathlib
-import typing
 
 import fixtures
-from nova.virt.libvirt import driver as libvirt_driver
 
 from nova_vgpu.compute import planner
+from nova_vgpu.tests.functional.compute import memory_encryption
 from nova_vgpu.tests.functional.compute import test_servers
 
-SEV = 'amd_sev'
 CYBORGS = '0000:af:00.0'
 
 PROVIDER_YAML = f"""
@@ -36,35 +34,12 @@ providers:
 """
 
 
-def _list_encryption_inventories(
-    _driver: object,
-) -> dict[str, dict[str, typing.Any]]:
-    """What Nova's driver finds on a host with AMD SEV."""
-    return {
-        SEV: {
-            'total': 5,
-            'reserved': 0,
-            'min_unit': 1,
-            'max_unit': 1,
-            'step_size': 1,
-            'allocation_ratio': 1.0,
-            'traits': ['HW_CPU_X86_AMD_SEV'],
-        }
-    }
-
-
 class NeighboursTest(test_servers.OurTestBase):
     """A host with AMD SEV, and with a GPU that Cyborg has."""
 
     def setUp(self) -> None:
         super().setUp()
-        self.useFixture(
-            fixtures.MockPatchObject(
-                libvirt_driver.LibvirtDriver,
-                '_get_memory_encryption_inventories',
-                _list_encryption_inventories,
-            )
-        )
+        self.useFixture(memory_encryption.HostWithSEV())
 
     def create_cyborgs(self) -> None:
         parent = self._get_provider_uuid_by_host('host1')
@@ -91,8 +66,15 @@ class NeighboursTest(test_servers.OurTestBase):
         self.create_cyborgs()
         self.restart_host('host1')
         self._run_periodics(raise_on_error=True)
-        context = self.inventory(SEV, 'MEM_ENCRYPTION_CONTEXT') or {}
-        self.assertEqual((5, 0), (context['total'], context['reserved']))
+        context = self._get_provider_inventory(
+            self._get_provider_uuid_by_name(
+                memory_encryption.provider_name('host1')
+            )
+        )['MEM_ENCRYPTION_CONTEXT']
+        self.assertEqual(
+            (memory_encryption.TOTAL, 0),
+            (context['total'], context['reserved']),
+        )
         cyborgs = self.inventory(CYBORGS) or {}
         self.assertEqual((4, 0), (cyborgs['total'], cyborgs['reserved']))
         self.boot(flavor_id=self._create_flavor())

@@ -12,6 +12,8 @@
 
 """Nova's own tests of vGPUs, with this project's driver in its place."""
 
+import importlib.metadata
+
 from nova.tests.fixtures import libvirt as fakelibvirt
 from nova.tests.functional.libvirt import test_reshape
 from nova.tests.functional.libvirt import test_vgpu
@@ -19,10 +21,31 @@ from nova.tests.functional.regressions import test_bug_2074219
 from nova.tests.functional.regressions import test_bug_2098892
 
 from nova_vgpu.tests.functional.compute import base
+from nova_vgpu.tests.functional.compute import simulated
+
+NOVA = int(importlib.metadata.version('nova').split('.')[0])
 
 
 class VGPUTests(base.OurDriver, test_vgpu.VGPUTests):
-    pass
+    def test_create_server_with_two_vgpus_isolated(self) -> None:
+        """The server gets both; Nova's driver gave it one before Nova 33."""
+        if NOVA >= 33:
+            super().test_create_server_with_two_vgpus_isolated()
+            return
+        flavor = self._create_flavor(
+            extra_spec={
+                'resources1:VGPU': '1',
+                'resources2:VGPU': '1',
+                'group_policy': 'isolate',
+            }
+        )
+        self._create_server(
+            image_uuid=simulated.IMAGE,
+            flavor_id=flavor,
+            networks='auto',
+            host=self.compute1.host,
+        )
+        self.assert_mdev_usage(self.compute1, expected_amount=2)
 
 
 class VGPUMultipleTypesTests(base.OurDriver, test_vgpu.VGPUMultipleTypesTests):
