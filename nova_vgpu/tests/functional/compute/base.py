@@ -216,6 +216,26 @@ class OurDriver:
         fixture.setUp()
         super().setUp()  # type: ignore[misc]
         test.addCleanup(fixture.cleanUp)
+        self._tell_novas_fake_whose_mdevs_are_created()
+
+    def _tell_novas_fake_whose_mdevs_are_created(self) -> None:
+        """Nova's fake of ``_create_mdev`` is one for all hosts.
+
+        It takes the host on which Nova's driver was last asked for the type
+        of a GPU, which this project's driver knows by itself.
+        """
+        test: typing.Any = self
+        create = vgpu_devices.VGPUDevices.create_mdev
+
+        def create_mdev(devices: typing.Any, *args: str) -> str:
+            test._current_host = devices._host.get_hostname()
+            return create(devices, *args)
+
+        test.useFixture(
+            fixtures.MockPatchObject(
+                vgpu_devices.VGPUDevices, 'create_mdev', create_mdev
+            )
+        )
 
     def _run_periodics(self, raise_on_error: bool = False) -> None:
         """Replaces Nova's, unless errors are to be raised.
