@@ -58,10 +58,10 @@ class Generate(base.Command):
         from nova_vgpu.generate import type_requests
 
         host = self.read_host()
-        wished = [_parse_wish(host, text) for text in parsed_args.type]
+        requested = [_parse_request(host, text) for text in parsed_args.type]
         fragment = nova_conf.generate(
             host,
-            type_requests.grant(host, wished),
+            type_requests.grant(host, requested),
             values.Reader(parsed_args.reader),
         )
         for warning in fragment.warnings:
@@ -72,7 +72,7 @@ class Generate(base.Command):
         return 0
 
 
-def _parse_wish(host: values.Host, text: str) -> values.TypeRequest:
+def _parse_request(host: values.Host, text: str) -> values.TypeRequest:
     """``TYPE`` or ``GPU=TYPE``.
 
     :raises NovaVGPUError: if it is neither, or the GPU does not exist.

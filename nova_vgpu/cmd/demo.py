@@ -174,9 +174,9 @@ class Demo(base.Command):
                 application.sync_placement(placement, target, made.append)
                 self._tell(f'{attempt} time: {len(made)} requests that write.')
             self._head('5. Ask', 'The requests of the scheduler for a flavor.')
-            for wish, required in _ASKED:
+            for title, required in _ASKED:
                 found = placement.list_candidates('VGPU', 1, required)
-                self._tell(f'\n{wish}:')
+                self._tell(f'\n{title}:')
                 for trait in required:
                     self._tell(f'    trait:{trait}=required')
                 for name in sorted(candidate.provider for candidate in found):

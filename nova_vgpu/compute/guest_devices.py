@@ -67,8 +67,8 @@ class GuestDevices:
                 guest.add_device(guests.make_function(address, alias))
             else:
                 raise operations.unavailable(
-                    f'The vGPU on {name} is not there. "nova-vgpu check" may '
-                    'say why.'
+                    f'The vGPU on {name} does not exist. "nova-vgpu check" '
+                    'may show why.'
                 )
 
     def _find_gpus(

@@ -174,8 +174,9 @@ class Recovery:
                 )
             ):
                 raise unavailable(
-                    f'The vGPU of {instance.uuid} on {vgpu.name} is not there '
-                    'and cannot be made. "nova-vgpu check" may say why.'
+                    f'The vGPU of {instance.uuid} on {vgpu.name} does not '
+                    'exist and cannot be created. "nova-vgpu check" may show '
+                    'why.'
                 )
 
     def _clear_mistakes(
@@ -195,10 +196,9 @@ class Recovery:
         for uuid, current, noted in self._list_mistakes(instance, mdevs):
             raise unavailable(
                 f'vGPU {uuid} of {instance.uuid} is of type {current}, but '
-                f'the server was given {noted}: ids of types mean other types '
-                'than when it was made. Shut the server down and run '
-                '"nova-vgpu apply", which makes it again or says why it '
-                'cannot.'
+                f'the server was built with {noted}: type ids have changed '
+                'since it was created. Shut the server down and run '
+                '"nova-vgpu apply", which replaces it or reports why not.'
             )
 
     def _list_mistakes(

@@ -45,8 +45,9 @@ class ServerAllocations:
         )
         if not held:  # which is also how Nova says that Placement is down
             raise operations.unavailable(
-                f'Placement does not tell what server {instance.uuid} holds. '
-                'Start the server again when Placement answers.'
+                'Placement did not return the allocations of server '
+                f'{instance.uuid}. Start the server again when Placement '
+                'answers.'
             )
         return {
             provider: of_provider

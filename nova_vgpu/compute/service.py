@@ -35,7 +35,7 @@ from nova_vgpu.plan import address_matching
 
 LOG = logging.getLogger(__name__)
 
-LOOK_FAILED = 'Could not look at the GPUs of the host'
+LOOK_FAILED = 'Could not read the GPUs of the host'
 
 #: How long a host stays as it is if Nova makes no reports.
 _INTERVAL_SECONDS = 60.0

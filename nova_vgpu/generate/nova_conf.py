@@ -121,11 +121,11 @@ def _declare(
         by_name.setdefault(key, []).append(granted)
     if refused:
         raise exception.RequestRefusedError(refused)
-    wished = {granted.gpu.name for of in by_name.values() for granted in of}
+    requested = {granted.gpu.name for of in by_name.values() for granted in of}
     left_out = any(
         capabilities.makes_vgpus(gpu)
         and not gpu.is_other_device
-        and gpu.name not in wished
+        and gpu.name not in requested
         for gpu in host.gpus
     )
     return values.Declaration(

@@ -31,7 +31,7 @@ from nova_vgpu.plan import type_matching
 
 
 def grant(
-    host: values.Host, wishes: Iterable[values.TypeRequest]
+    host: values.Host, requests: Iterable[values.TypeRequest]
 ) -> tuple[values.MatchedRequest, ...]:
     """Every requested GPU with its type, in the order of requests.
 
@@ -40,14 +40,14 @@ def grant(
     names = type_matching.list_type_names(host)
     granted: dict[str, values.MatchedRequest] = {}
     refused: list[str] = []
-    for wish in wishes:
+    for request in requests:
         found = (
-            list(_for_all(host, wish.type, names))
-            if wish.gpu is None
-            else [_for_one(wish.gpu, wish.type, names)]
+            list(_for_all(host, request.type, names))
+            if request.gpu is None
+            else [_for_one(request.gpu, request.type, names)]
         )
         if not found:
-            refused.append(_on_no_gpu(host, wish.type, names))
+            refused.append(_on_no_gpu(host, request.type, names))
         for answer in found:
             if isinstance(answer, str):
                 refused.append(answer)
@@ -80,35 +80,35 @@ def warn_of_maximum(gpu: values.PhysicalGPU, listed: int) -> str:
 
 
 def _for_all(
-    host: values.Host, wished: str, names: Mapping[str, str]
+    host: values.Host, requested: str, names: Mapping[str, str]
 ) -> Iterator[values.MatchedRequest | str]:
     for gpu in host.gpus:
-        answer = _match(gpu, wished, names)
+        answer = _match(gpu, requested, names)
         if answer is None and not readiness.is_passed_through(gpu):
-            answer = _match_model(gpu, wished, names)
+            answer = _match_model(gpu, requested, names)
         if answer is not None:
             yield answer
 
 
 def _for_one(
-    gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
+    gpu: values.PhysicalGPU, requested: str, names: Mapping[str, str]
 ) -> values.MatchedRequest | str:
     return (
-        _match(gpu, wished, names)
-        or _match_model(gpu, wished, names)
-        or _refuse(gpu, wished, names)
+        _match(gpu, requested, names)
+        or _match_model(gpu, requested, names)
+        or _refuse(gpu, requested, names)
     )
 
 
 def _match(
-    gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
+    gpu: values.PhysicalGPU, requested: str, names: Mapping[str, str]
 ) -> values.MatchedRequest | str | None:
     """The grant if the GPU offers the type; a reason if that is ambiguous."""
     types = type_matching.list_types(gpu, names)
-    matches = type_matching.find_matches(wished, types)
+    matches = type_matching.find_matches(requested, types)
     if len(matches) > 1:
         return (
-            f'GPU {gpu} has more than one type that {wished!r} can mean: '
+            f'GPU {gpu} has more than one type that {requested!r} can mean: '
             f'{", ".join(map(str, matches))}. Write the id of the one that is '
             'meant.'
         )
@@ -120,14 +120,14 @@ def _match(
 
 
 def _match_model(
-    gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
+    gpu: values.PhysicalGPU, requested: str, names: Mapping[str, str]
 ) -> values.MatchedRequest | None:
     """The grant if the GPU is of the model in the type's name."""
     if readiness.find_obstacle(gpu) is None:
         return None  # it shows itself what it offers
     # An id alone does not name the model; another GPU may name it.
     model = capabilities.model_of(gpu)
-    name = capabilities.complete_name(names.get(wished, wished), model)
+    name = capabilities.complete_name(names.get(requested, requested), model)
     if name is None or name.model != model:
         return None
     facts = capabilities.facts_of(gpu, values.VGPUType(name.short, name.short))
@@ -137,52 +137,52 @@ def _match_model(
 
 
 def _refuse(
-    gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
+    gpu: values.PhysicalGPU, requested: str, names: Mapping[str, str]
 ) -> str:
     types = type_matching.list_types(gpu, names)
     obstacle = readiness.find_obstacle(gpu)
     if obstacle is None:
-        if available_types.may_be_hidden(gpu, names.get(wished, wished)):
-            return _hidden(gpu, wished, names)
-        near = available_types.find_meant(wished, types)
+        if available_types.may_be_hidden(gpu, names.get(requested, requested)):
+            return _hidden(gpu, requested, names)
+        near = available_types.find_meant(requested, types)
         meant = f' Did you mean {near}?' if near else ''
         offered = available_types.list_offers(gpu, types)
         return (
-            f'GPU {gpu} does not offer {wished!r}. It offers: {offered}.'
+            f'GPU {gpu} does not offer {requested!r}. It offers: {offered}.'
             f'{meant}'
         )
     if obstacle.code == 'no-types-ever':
         return (
-            f'GPU {gpu} never offers {wished!r}: {obstacle.finding}. '
+            f'GPU {gpu} never offers {requested!r}: {obstacle.finding}. '
             f'{obstacle.cure}'
         )
     model = capabilities.model_of(gpu)
-    name = capabilities.complete_name(names.get(wished, wished), model)
+    name = capabilities.complete_name(names.get(requested, requested), model)
     if model and name and name.model != model:
-        return f'GPU {gpu} is of model {model} and never offers {wished!r}.'
+        return f'GPU {gpu} is of model {model} and never offers {requested!r}.'
     return (
         f'GPU {gpu} shows no types: {obstacle.finding}. Until then it is '
-        f'unknown whether it offers {wished!r}. {obstacle.cure}'
+        f'unknown whether it offers {requested!r}. {obstacle.cure}'
     )
 
 
 def _on_no_gpu(
-    host: values.Host, wished: str, names: Mapping[str, str]
+    host: values.Host, requested: str, names: Mapping[str, str]
 ) -> str:
     for gpu in host.gpus:
-        if available_types.may_be_hidden(gpu, names.get(wished, wished)):
-            return _hidden(gpu, wished, names)
+        if available_types.may_be_hidden(gpu, names.get(requested, requested)):
+            return _hidden(gpu, requested, names)
     types = [t for gpu in host.gpus for t in gpu.types]
-    near = available_types.find_meant(wished, types)
+    near = available_types.find_meant(requested, types)
     meant = f'Did you mean {near}? ' if near else ''
     return (
-        f'No GPU of this host offers {wished!r}. {meant}"nova-vgpu type list" '
-        'shows the types.'
+        f'No GPU of this host offers {requested!r}. {meant}"nova-vgpu type '
+        'list" shows the types.'
     )
 
 
 def _hidden(
-    gpu: values.PhysicalGPU, wished: str, names: Mapping[str, str]
+    gpu: values.PhysicalGPU, requested: str, names: Mapping[str, str]
 ) -> str:
     unnamed = [
         t.id for t in type_matching.list_types(gpu, names) if not t.name
@@ -193,7 +193,7 @@ def _hidden(
         else 'Try again when they are removed.'
     )
     return (
-        f'GPU {gpu} does not offer {wished!r} now: it has vGPUs, and lists '
+        f'GPU {gpu} does not offer {requested!r} now: it has vGPUs, and lists '
         f'only what fits beside them. {cure}'
     )
 

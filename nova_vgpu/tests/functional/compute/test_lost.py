@@ -71,7 +71,7 @@ class LostFunctionTest(test_vendor_vfio.VendorVFIOTestBase):
         self.restart_host('host1', test_vendor_vfio.l40s(vfs=0))
         self.attempt(self.server, 'rescue')
         server = self._wait_for_state_change(self.server, 'ERROR')
-        missing = f'on {self.function} is not there and cannot be made'
+        missing = f'on {self.function} does not exist and cannot be created'
         self.assertIn(missing, server['fault']['message'])
         self.assertEqual([self.function], self.names_of(self.server))
 

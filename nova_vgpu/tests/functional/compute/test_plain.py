@@ -127,7 +127,7 @@ class PlainServersTest(test_vendor_vfio.VendorVFIOTestBase):
             self.attempt(server, 'reboot', type='HARD')
             self._wait_for_state_change(server, 'ERROR')
         self.assertIn(
-            f'Placement does not tell what server {server["id"]} holds.',
+            f'did not return the allocations of server {server["id"]}.',
             self.stdlog.logger.output,
         )
         self._reboot_server(server, hard=True)

@@ -157,7 +157,7 @@ class RenumberedTest(MdevsAfterRebootTest):
         self.assertEqual(['NVIDIA A40-16Q'], self.types_of(own[:1]))
         self.assertTrue(self.is_running(servers[0]))
         said = self.stdlog.logger.output
-        self.assertIn('the server was given NVIDIA A40-24Q', said)
+        self.assertIn('the server was built with NVIDIA A40-24Q', said)
         self.assertIn('"nova-vgpu apply"', said)
         self._stop_server(servers[0])
         self._start_server(servers[0])

@@ -306,7 +306,7 @@ class RebootTest(VendorVFIOTestBase):
         self.connection().reboot(True)
         self.restart_host('host1', l40s(vfs=0))
         self.assertIn(
-            f'The vGPU of {server["id"]} on {function} is not there',
+            f'The vGPU of {server["id"]} on {function} does not exist',
             self.stdlog.logger.output,
         )
         self.simulated['host1'].gpus[:] = [l40s()]
