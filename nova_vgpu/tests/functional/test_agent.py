@@ -271,7 +271,7 @@ class TestRepair(AgentTestCase):
             )
         busy = [line for line in self.said if 'Another command' in line]
         self.assertEqual(
-            ['failed', 'no more'], [line.partition(':')[0] for line in busy]
+            ['failed', 'resolved'], [line.partition(':')[0] for line in busy]
         )
 
 
