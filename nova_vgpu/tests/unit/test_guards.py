@@ -55,6 +55,17 @@ BELOW: dict[str, tuple[str, ...]] = {
 #: From the bottom up: each imports all of those above and those before it.
 ON_TOP = ('application', 'lifecycle', 'compute', 'cmd')
 LAYERS = (*BELOW, *ON_TOP)
+#: "is no X" for "is not an X" (but not "there is no X"), and pronouns in place
+#: of who it is.
+NOT_PLAIN = re.compile(
+    r'(\bthere\s+)?\b(is|are)\s+no\s+(?!longer\b|more\b)'
+    r'|\banew\b|\b(no|some|every)body\b',
+    re.IGNORECASE,
+)
+#: Tests, and packages whose docstrings are still to be reworded.
+UNGUARDED = {
+    PACKAGE / name for name in ('lifecycle', 'publish', 'reconcile', 'tests')
+}
 #: Front ends beside the commands, and what imports nothing of substance.
 TOP = frozenset({'__init__', '__main__'})
 
@@ -117,6 +128,30 @@ def list_modules(with_tests: bool = False) -> Iterator[tuple[str, ast.Module]]:
         name = path.relative_to(PACKAGE).as_posix()
         if with_tests or not name.startswith('tests/'):
             yield name, ast.parse(path.read_text(), str(path))
+
+
+def list_texts() -> Iterator[pathlib.Path]:
+    """Everything that users and contributors read, but for the tests."""
+    for folder, pattern in (
+        ('.', '*.rst'),
+        ('benchmarks', '*.py'),
+        ('doc/source', '*.rst'),
+        ('etc', '*'),
+        ('lab', '*.py'),
+        ('lab', '*.rst'),
+        ('nova_vgpu', '*.py'),
+        ('releasenotes/notes', '*.yaml'),
+        ('tools', '*.sh'),
+    ):
+        top = ROOT / folder
+        paths = top.glob(pattern) if folder == '.' else top.rglob(pattern)
+        for path in sorted(paths):
+            if path.is_file() and UNGUARDED.isdisjoint(path.parents):
+                yield path
+
+
+def find_not_plain(text: str) -> list[str]:
+    return [m[0] for m in NOT_PLAIN.finditer(text) if m[1] is None]
 
 
 def list_imports(tree: ast.Module) -> Iterator[str]:
@@ -247,6 +282,33 @@ class TestFiles(testtools.TestCase):
             if path.stat().st_size and not path.read_text().startswith(HEADER)
         ]
         self.assertEqual([], bare)
+
+
+class TestLanguage(testtools.TestCase):
+    """Plain technical English in everything that a reader meets."""
+
+    def test_what_is_read_is_said_plainly(self) -> None:
+        found = [
+            f'{path.relative_to(ROOT)}: {words}'
+            for path in list_texts()
+            for words in find_not_plain(path.read_text())
+        ]
+        self.assertEqual([], found)
+
+    def test_the_guard_sees_what_is_not_plain(self) -> None:
+        for text, is_plain in (
+            ('it is no GPU', False),
+            ('there are\nno longer any', True),
+            ('There\nis no GPU', True),
+            ('It is no longer used', True),
+            ('These are no\n    vGPUs', False),
+            ('read anew', False),
+            ('Nobody has it', False),
+            ('for everybody', False),
+            ('somebody else was faster', False),
+            ('is not a GPU', True),
+        ):
+            self.assertEqual(is_plain, not find_not_plain(text), text)
 
 
 class TestPackage(testtools.TestCase):
