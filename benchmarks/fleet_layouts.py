@@ -92,8 +92,11 @@ def list_layouts() -> tuple[Layout, Layout]:
         for slot in _SLOTS
     )
     declared = values.DeclaredType(_TYPE, f'vgpu_{_TYPE}')
+    configuration = values.Configuration(values.Declaration((declared,)))
     plan = mapper.make_plan(
-        values.Declaration((declared,)), host_values.make_host(*cards)
+        configuration.plan_input(
+            host_values.make_host(*cards), values.ModesRead()
+        )
     )
     mapper.require_valid(plan)
     ours = tuple(

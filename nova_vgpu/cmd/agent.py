@@ -25,7 +25,6 @@ from nova_vgpu.cmd import changes
 from nova_vgpu.host import notify
 from nova_vgpu.host import udev
 from nova_vgpu.lifecycle import agent
-from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import tally
 from nova_vgpu.lifecycle import waiting
@@ -98,19 +97,22 @@ class Agent(base.Command):
                 show,
             ).run()
 
+    @property
+    def state_dir(self) -> str:
+        """What is stored is about the host that is changed, anywhere."""
+        directory: str = self.options.state_dir
+        return directory
+
     def _prepare(
         self, parsed_args: argparse.Namespace
-    ) -> tuple[host_access.HostAccess, apply.Configuration]:
+    ) -> tuple[host_access.HostAccess, values.Configuration]:
         program: typing.Any = self.app
         access: host_access.HostAccess = program.make_host_access(
             parsed_args.timeout,
             parsed_args.sriov_manage,
             may_change=parsed_args.enforce,
         )
-        declaration, problems = self.read_declaration()
-        return access, apply.Configuration(
-            declaration, problems, seen=self.recall_gpus()
-        )
+        return access, self.load_configuration()
 
     def _listen(self) -> udev.Events | None:
         try:

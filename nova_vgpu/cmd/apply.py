@@ -18,6 +18,7 @@ import argparse
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import changes
+from nova_vgpu.host import sysfs
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import step_runner
 
@@ -54,14 +55,19 @@ class Apply(changes.Changer):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         access = self.make_access(parsed_args)
-        configuration = self.read_configuration(access, parsed_args.gpu)
+        gpu = None
+        if parsed_args.gpu is not None:
+            host = sysfs.read_host(access.tree)
+            (selected,) = base.select_gpus(host, parsed_args.gpu)
+            gpu = str(selected)
+        configuration = self.load_configuration()
         for problem in configuration.problems:
             if problem.severity is values.Severity.WARNING:
                 self.warn(str(problem))
         if not parsed_args.dry_run:
-            return self.rows_of(apply.apply(access, configuration, self))
+            return self.rows_of(apply.apply(access, configuration, self, gpu))
         self._is_dry_run = True
-        draft = apply.plan(access, configuration, self)
+        draft = apply.plan(access, configuration, self, gpu)
         if any(isinstance(step, values.AwaitTypes) for step in draft.steps):
             self.say('Further steps can follow when the types have appeared.')
         _, rows = found = self.rows_of(draft.outcome, draft.steps)

@@ -23,9 +23,9 @@ from cliff import command
 from cliff import lister
 from cliff import show
 
-from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.host import source as host_source
 
 # Exit codes: the command failed, or found errors.
 EXIT_ERRORS = 2
@@ -64,10 +64,16 @@ class Command(command.Command):
         return self.app.options
 
     @property
-    def source(self) -> application.HostSource:
-        return application.HostSource(
+    def source(self) -> host_source.HostSource:
+        return host_source.HostSource(
             self.options.libvirt, self.options.sysfs_root
         )
+
+    @property
+    def state_dir(self) -> str | None:
+        """Where things are stored about the host; None if it is elsewhere."""
+        is_here = self.source.is_this_machine
+        return self.options.state_dir if is_here else None
 
     def read_host(self) -> values.Host:
         """The host; faults are printed to standard error."""
@@ -87,43 +93,33 @@ class Command(command.Command):
 
     _said: tuple[str, ...] = ()
 
-    def read_declaration(
-        self,
-    ) -> tuple[values.Declaration, tuple[values.Problem, ...]]:
-        """The declaration of the configuration.
+    def load_configuration(self) -> values.Configuration:
+        """What is declared, and what is stored about this machine.
 
-        Its files are printed once, if some of them are defaults.
+        The files are printed once, if some of them are defaults.
 
         :raises ConfigFileError: if one of them cannot be read.
         """
+        # Not at the top: importing oslo.config is slow.
+        from nova_vgpu import configuration
+        from nova_vgpu.conf import sources
+
         where = self.options.config_file, self.options.config_dir
-        files = application.list_config_files(*where)
+        files = sources.list_files(*where)
         is_mixed = files.defaults and files.defaults != files.paths
         is_worth_saying = is_mixed or (self.says_files and files.defaults)
         if is_worth_saying and files.paths != self._said:
             self.say(f'Configuration: {", ".join(files.paths)}')
             self._said = files.paths
-        return application.load_declaration(*where)
+        return configuration.load(*where, self.state_dir)
 
     def make_plan(self, host: values.Host) -> values.Plan:
         from nova_vgpu.plan import mapper
-        from nova_vgpu.plan import type_changes
 
-        declaration, problems = self.read_declaration()
-        types = application.recall_types(self.source, self.options.state_dir)
-        problems += tuple(type_changes.list_lost(types.lost))
         return mapper.make_plan(
-            declaration, host, problems, types.names, self.recall_gpus()
-        )
-
-    def recall_gpus(self) -> frozenset[str]:
-        """Stored addresses of GPUs, if the host is this machine."""
-        if not self.source.is_this_machine:
-            return frozenset()
-        return application.recall_gpus(
-            self.options.state_dir,
-            self.options.config_file,
-            self.options.config_dir,
+            self.load_configuration().plan_input(
+                host, self.source.read_modes(host)
+            )
         )
 
     def say_if_fatal(self, problems: Iterable[values.Problem]) -> bool:

@@ -22,8 +22,6 @@ import typing
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.host import sriov
-from nova_vgpu.host import sysfs
-from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import step_runner
 
@@ -70,6 +68,12 @@ class Changer(base.Lister):
         """Whether everything in the table was already printed."""
         return self._outcome is not None
 
+    @property
+    def state_dir(self) -> str:
+        """What is stored is about the host that is changed, anywhere."""
+        directory: str = self.options.state_dir
+        return directory
+
     def make_access(
         self, parsed_args: argparse.Namespace
     ) -> host_access.HostAccess:
@@ -78,20 +82,6 @@ class Changer(base.Lister):
             parsed_args.timeout, parsed_args.sriov_manage
         )
         return access
-
-    def read_configuration(
-        self, access: host_access.HostAccess, wanted: str | None
-    ) -> apply.Configuration:
-        """The configuration, for all GPUs or for one."""
-        gpu = None
-        if wanted is not None:
-            host = sysfs.read_host(access.tree)
-            (found,) = base.select_gpus(host, wanted)
-            gpu = str(found)
-        declaration, problems = self.read_declaration()
-        return apply.Configuration(
-            declaration, problems, gpu, self.recall_gpus()
-        )
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         try:

@@ -63,6 +63,7 @@ class Generate(base.Command):
             host,
             type_requests.grant(host, requested),
             values.Reader(parsed_args.reader),
+            self.source.read_modes(host),
         )
         for warning in fragment.warnings:
             self.say(f'warning: {warning}')

@@ -26,10 +26,12 @@ import textwrap
 import types
 import typing
 
-from nova_vgpu import application
+from nova_vgpu import configuration
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.cmd import base
+from nova_vgpu.host import source as host_source
+from nova_vgpu.placement import targets
 from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import placement as placement_server
@@ -158,20 +160,20 @@ class Demo(base.Command):
             '4. Publish',
             'To a Placement that was started for this, over HTTP.',
         )
-        source = application.HostSource(sysfs_root=str(directory / 'sys'))
-        host = application.read_host(source)
-        declaration, problems = application.load_declaration(
-            [str(config)], [str(directory / 'access')]
+        source = host_source.HostSource(sysfs_root=str(directory / 'sys'))
+        host = source.read_host()
+        loaded = configuration.load([str(config)], [str(directory / 'access')])
+        plan = mapper.make_plan(
+            loaded.plan_input(host, source.read_modes(host))
         )
-        plan = mapper.make_plan(declaration, host, problems)
-        target = application.Target(
-            plan, host, NODE, application.Mode.FULL, create_root=True
+        target = targets.Target(
+            plan, host, NODE, targets.Mode.FULL, create_root=True
         )
         with placement_server.run_placement(directory / 'placement') as url:
             placement = _connect(directory / 'access', url)
             for attempt in ('First', 'Second'):
                 made: list[values.Change] = []
-                application.sync_placement(placement, target, made.append)
+                targets.sync(placement, target, made.append)
                 self._tell(f'{attempt} time: {len(made)} requests that write.')
             self._head('5. Ask', 'The requests of the scheduler for a flavor.')
             for title, required in _ASKED:
@@ -250,7 +252,7 @@ def _connect(directory: pathlib.Path, url: str) -> 'client.PlacementClient':
     """A client with its own configuration, not this machine's."""
     config = directory / 'nova.conf'
     config.write_text(placement_server.access(url))
-    return application.connect_to_placement([str(config)], [str(directory)])
+    return targets.connect([str(config)], [str(directory)])
 
 
 @contextlib.contextmanager

@@ -126,14 +126,13 @@ class EnableDevice(_Device):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         access = self.make_access(parsed_args)
-        configuration = self.read_configuration(access, None)
+        configuration = self.load_configuration()
 
         def decide(state: host_access.HostState) -> _Step:
             plan = mapper.make_plan(
-                configuration.declaration,
-                state.host,
-                configuration.problems,
-                seen=configuration.seen,
+                configuration.plan_input(
+                    state.host, access.read_modes(state.host)
+                )
             )
             return manual_steps.enable_device(
                 state.host,

@@ -14,28 +14,28 @@
 
 import argparse
 from collections.abc import Iterable
+from collections.abc import Iterator
 from collections.abc import Sequence
 import dataclasses
 import typing
 
 from cliff import columns
 
-from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.cmd import base
-from nova_vgpu.cmd import doctor_memory
 from nova_vgpu.diagnose import diagnosis
 from nova_vgpu.host import environment
 from nova_vgpu.host import files
-from nova_vgpu.host import nvml
 from nova_vgpu.host import state
+from nova_vgpu.host import stored
+from nova_vgpu.host import type_id_store
 from nova_vgpu.knowledge import vgpu_scheduler
 from nova_vgpu.plan import mapper
+from nova_vgpu.plan import type_changes
 
 _EXIT_WARNINGS = 1
 _POLICIES = {p.value.replace(' ', '-'): p for p in values.SchedulerPolicy}
-_NVIDIA_DRIVER = 'nvidia'
 
 
 class EvidenceColumn(columns.FormattableColumn[tuple[values.Evidence, ...]]):
@@ -96,11 +96,11 @@ class Doctor(base.Lister):
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         found: list[values.Finding] = []
-        host = application.read_host(self.source)
+        host = self.source.read_host()
         selected = tuple(base.select_gpus(host, parsed_args.gpu))
         examined = self._examine(host, found)
         if self.source.is_this_machine:
-            examined = self._remember(examined, found)
+            found += self._remember(examined)
         else:
             self.say(
                 'Only the GPUs and nova.conf were checked: the other files of '
@@ -133,6 +133,9 @@ class Doctor(base.Lister):
     def _examine(
         self, host: values.Host, found: list[values.Finding]
     ) -> values.DoctorInput:
+        # Not at the top: importing oslo.config is slow.
+        from nova_vgpu.conf import migration
+
         examined = values.DoctorInput(host)
         if self.source.is_this_machine:
             examined = dataclasses.replace(
@@ -140,60 +143,62 @@ class Doctor(base.Lister):
                 surroundings=environment.read(
                     files.Files(environment.DEFAULT_ROOT)
                 ),
-                modes=nvml.read_modes(
-                    gpu.address
-                    for gpu in host.gpus
-                    if gpu.address and gpu.driver == _NVIDIA_DRIVER
-                ),
+                modes=self.source.read_modes(host),
             )
-        try:
-            return self._add_configuration(examined)
-        except exception.ConfigFileError as error:
-            found.append(
-                values.Finding(
-                    values.Severity.ERROR,
-                    'configuration-unreadable',
-                    'nova.conf',
-                    'The configuration cannot be read, and was not checked.',
-                    (values.Evidence('nova.conf', str(error)),),
-                    'Check that nova.conf exists and is readable; give '
-                    'another one with --config-file.',
-                )
-            )
-            return examined
-
-    def _add_configuration(
-        self, examined: values.DoctorInput
-    ) -> values.DoctorInput:
-        # Not at the top: importing oslo.config is slow.
-        from nova_vgpu.conf import migration
-
         where = self.options.config_file, self.options.config_dir
-        declaration, problems = self.read_declaration()
+        try:
+            loaded = self.load_configuration()
+            post_copy = migration.find_post_copy(*where)
+        except exception.ConfigFileError as error:
+            found.append(_unreadable(error))
+            loaded, post_copy = values.Configuration(), None
+            if self.state_dir is not None:
+                loaded = stored.recall(loaded, self.state_dir)
+        modes = examined.modes or values.ModesRead()
         return dataclasses.replace(
             examined,
-            declaration=declaration,
-            plan=mapper.make_plan(
-                declaration, examined.host, problems, seen=self.recall_gpus()
-            ),
-            post_copy=migration.find_post_copy(*where),
+            declaration=loaded.declaration,
+            plan=mapper.make_plan(loaded.plan_input(host, modes)),
+            post_copy=post_copy,
+            remembered=loaded.type_names,
         )
 
     def _remember(
-        self, examined: values.DoctorInput, found: list[values.Finding]
-    ) -> values.DoctorInput:
-        """Compare with the stored names of ids, and store the current ones."""
+        self, examined: values.DoctorInput
+    ) -> Iterator[values.Finding]:
+        """Store the current names of type ids, for the next run.
+
+        A failure does not stop the doctor: it becomes a finding.
+        """
         directory = state.StateDirectory(self.options.state_dir)
-        remembered, lost = doctor_memory.recall(directory)
-        found.extend(lost)
-        if remembered is None:
-            return examined
-        found.extend(
-            doctor_memory.remember(
-                directory, remembered, examined.host, examined.declaration
-            )
+        names = type_changes.list_names(
+            examined.remembered, examined.host, examined.declaration
         )
-        return dataclasses.replace(examined, remembered=remembered)
+        try:
+            before = type_id_store.update(directory, names)
+        except exception.StateUnusable as error:
+            yield values.Finding(
+                values.Severity.NOTE,
+                'type-memory-not-written',
+                type_id_store.FILE,
+                'The names of type ids could not be stored for the next run.',
+                (values.Evidence(directory.path, str(error)),),
+                'Run the command as root, with free disk space, or with '
+                'another --state-dir.',
+            )
+            return
+        if before.lost is not None:
+            path = f'{directory.path}/{type_id_store.FILE}'
+            yield values.Finding(
+                values.Severity.WARNING,
+                'type-memory-lost',
+                type_id_store.FILE,
+                'The stored names of type ids cannot be read: changes since '
+                'the last run are not detected.',
+                (values.Evidence(path, before.lost),),
+                'Check the ids in nova.conf with "nova-vgpu type list". Names '
+                'are safer than ids.',
+            )
 
     def _print_modprobe(self, policy: values.SchedulerPolicy) -> int:
         present: tuple[values.Evidence, ...] = ()
@@ -211,6 +216,18 @@ class Doctor(base.Lister):
                 'above.'
             )
         return 0
+
+
+def _unreadable(error: exception.ConfigFileError) -> values.Finding:
+    return values.Finding(
+        values.Severity.ERROR,
+        'configuration-unreadable',
+        'nova.conf',
+        'The configuration cannot be read, and was not checked.',
+        (values.Evidence('nova.conf', str(error)),),
+        'Check that nova.conf exists and is readable; give another one with '
+        '--config-file.',
+    )
 
 
 def _in_order(found: Iterable[values.Finding]) -> list[values.Finding]:

@@ -14,8 +14,8 @@
 
 import argparse
 
-from nova_vgpu import application
 from nova_vgpu.cmd import provider_base
+from nova_vgpu.placement import targets
 
 
 class HandBack(provider_base.ChangePlacement):
@@ -31,11 +31,9 @@ class HandBack(provider_base.ChangePlacement):
     printed when it is made. If there is nothing to change, nothing is written.
     """
 
-    def make_target(
-        self, parsed_args: argparse.Namespace
-    ) -> application.HandBack:
-        # First: without libvirt nothing else needs to be read.
-        guests = application.read_guests(self.source)
+    def make_target(self, parsed_args: argparse.Namespace) -> targets.HandBack:
+        # First: without libvirt there is no need to look at anything else.
+        guests = self.source.read_guests()
         _host, plan = provider_base.read_plan(self)
         node = provider_base.node_of(self, parsed_args)
-        return application.HandBack(plan, guests, node)
+        return targets.HandBack(plan, guests, node)

@@ -28,8 +28,8 @@ from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
 
 if typing.TYPE_CHECKING:
-    from nova_vgpu import application
     from nova_vgpu import values
+    from nova_vgpu.host import source as host_source
     from nova_vgpu.lifecycle import host_access
 
 _DESCRIPTION = """\
@@ -168,22 +168,21 @@ class NovaVGPU(app.App):
             # Warnings of libraries are for services with a log.
             root.addHandler(logging.NullHandler())
 
-    def read_host(self, source: 'application.HostSource') -> 'values.Host':
+    def read_host(self, source: 'host_source.HostSource') -> 'values.Host':
         """The host that the options name."""
-        from nova_vgpu import application
-
-        return application.read_host(source)
+        return source.read_host()
 
     def make_host_access(
         self, timeout: float, sriov_manage: str, may_change: bool = True
     ) -> 'host_access.HostAccess':
         """The machine that the options name."""
-        from nova_vgpu import application
+        from nova_vgpu import configuration
+        from nova_vgpu.host import source as host_source
         from nova_vgpu.lifecycle import host_access
 
         options = self.options
-        source = application.HostSource(options.libvirt, options.sysfs_root)
-        locks = application.find_lock_directory(
+        source = host_source.HostSource(options.libvirt, options.sysfs_root)
+        locks = configuration.find_lock_directory(
             options.config_file, options.config_dir, options.state_dir
         )
         return host_access.HostAccess(
@@ -196,14 +195,15 @@ class NovaVGPU(app.App):
             state=state.StateDirectory(options.state_dir),
             locks=locks,
             list_unshared=functools.partial(
-                application.list_unshared,
+                configuration.list_unshared,
                 options.config_file,
                 options.config_dir,
                 locks,
             ),
             timeout=timeout,
             sriov_manage=sriov_manage,
-            complete=functools.partial(application.complete, source),
+            complete=source.complete,
+            read_modes=source.read_modes,
         )
 
     def initialize_app(self, argv: list[str]) -> None:

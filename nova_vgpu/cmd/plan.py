@@ -15,7 +15,6 @@
 import argparse
 import typing
 
-from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.knowledge import capabilities
@@ -60,7 +59,7 @@ class ShowPlan(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         host = self.read_host_quietly()
         plan = self.make_plan(host)
-        node = parsed_args.node or application.get_node_name(self.source)
+        node = parsed_args.node or self.source.get_node_name()
         selected = tuple(base.select_gpus(host, parsed_args.gpu))
         shown = {gpu.name for gpu in selected}
         others = {str(gpu) for gpu in host.gpus} - {str(g) for g in selected}

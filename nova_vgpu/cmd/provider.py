@@ -18,12 +18,12 @@ from collections.abc import Sequence
 import dataclasses
 import typing
 
-from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import provider_base
 from nova_vgpu.cmd import provider_text
+from nova_vgpu.placement import targets
 
 EXIT_DIFFERS = 1
 
@@ -110,14 +110,12 @@ class DiffProviders(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         # It changes nothing, so it does not matter who manages the tree.
         target = dataclasses.replace(_target(self, parsed_args), force=True)
-        self._difference = application.diff_placement(
-            provider_base.connect(self), target
-        )
+        self._difference = targets.diff(provider_base.connect(self), target)
         provider_base.say_problems(self, self._difference.problems)
         if not self._difference.changes and not self._difference.problems:
             what = (
                 'Placement agrees'
-                if target.mode is application.Mode.FULL
+                if target.mode is targets.Mode.FULL
                 else 'The traits in Placement agree'
             )
             self.say(f'{what} with the plan.')
@@ -149,17 +147,15 @@ class SyncProviders(provider_base.ChangePlacement):
         _add_target(parser)
         return parser
 
-    def make_target(
-        self, parsed_args: argparse.Namespace
-    ) -> application.Target:
+    def make_target(self, parsed_args: argparse.Namespace) -> targets.Target:
         return _target(self, parsed_args)
 
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--mode',
-        choices=[mode.value for mode in application.Mode],
-        default=application.Mode.TRAITS.value,
+        choices=[mode.value for mode in targets.Mode],
+        default=targets.Mode.TRAITS.value,
         help="traits: set the traits of Nova's providers. full: also create "
         'providers and inventories. Default: traits.',
     )
@@ -178,16 +174,16 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 def _target(
     command: base.Command, parsed_args: argparse.Namespace
-) -> application.Target:
+) -> targets.Target:
     """The target of the options.
 
     :raises UsageError: if the options contradict each other.
     :raises InvalidLibvirtGPUConfig: if the plan is invalid.
     """
-    mode = application.Mode(parsed_args.mode)
+    mode = targets.Mode(parsed_args.mode)
     _require_full(mode, parsed_args)
     host, plan = provider_base.read_plan(command)
-    return application.Target(
+    return targets.Target(
         plan,
         host,
         provider_base.node_of(command, parsed_args),
@@ -197,9 +193,7 @@ def _target(
     )
 
 
-def _require_full(
-    mode: application.Mode, parsed_args: argparse.Namespace
-) -> None:
+def _require_full(mode: targets.Mode, parsed_args: argparse.Namespace) -> None:
     """Refuse options that have no effect without ``--mode full``.
 
     :raises UsageError: with all of them.
@@ -212,7 +206,7 @@ def _require_full(
         )
         if is_given
     ]
-    if given and mode is not application.Mode.FULL:
+    if given and mode is not targets.Mode.FULL:
         only = 'is' if len(given) == 1 else 'are'
         raise exception.UsageError(
             f'{" and ".join(given)} {only} for --mode full only, and the mode '

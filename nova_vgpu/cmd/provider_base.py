@@ -16,10 +16,10 @@ import argparse
 from collections.abc import Iterable
 import typing
 
-from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import provider_text
+from nova_vgpu.placement import targets
 from nova_vgpu.plan import mapper
 
 if typing.TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ChangePlacement(base.Command):
 
     def make_target(
         self, parsed_args: argparse.Namespace
-    ) -> application.Target | application.HandBack:
+    ) -> targets.Target | targets.HandBack:
         """The target state of Placement."""
         raise NotImplementedError
 
@@ -57,12 +57,12 @@ class ChangePlacement(base.Command):
                 print(line, file=self.app.stdout, flush=True)
 
         if parsed_args.dry_run:
-            found = application.diff_placement(placement, target)
+            found = targets.diff(placement, target)
             for change in found.changes:
                 report(change)
         else:
             try:
-                found = application.sync_placement(placement, target, report)
+                found = targets.sync(placement, target, report)
             except KeyboardInterrupt:
                 self.say(
                     f'Interrupted. Changes made: {count}. Run it again to go '
@@ -88,7 +88,7 @@ def add_node(parser: argparse.ArgumentParser) -> None:
 
 
 def node_of(command: base.Command, parsed_args: argparse.Namespace) -> str:
-    return parsed_args.node or application.get_node_name(command.source)
+    return parsed_args.node or command.source.get_node_name()
 
 
 def read_plan(command: base.Command) -> tuple[values.Host, values.Plan]:
@@ -105,7 +105,7 @@ def read_plan(command: base.Command) -> tuple[values.Host, values.Plan]:
 
 def connect(command: base.Command) -> 'client.PlacementClient':
     options = command.options
-    return application.connect_to_placement(
+    return targets.connect(
         options.config_file, options.config_dir, options.os_cloud
     )
 

@@ -34,8 +34,8 @@ from nova_vgpu.host import gpu_store
 from nova_vgpu.host import incremental_reader
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.host import state
+from nova_vgpu.host import stored
 from nova_vgpu.host import sysfs
-from nova_vgpu.host import type_id_store
 from nova_vgpu.host import vgpu_config_xml
 from nova_vgpu.plan import address_matching
 from nova_vgpu.plan import assignment
@@ -82,8 +82,9 @@ class Planner:
         self._failures = failures
         self._tell = planned
         self._problem_log = log.ProblemLog()
-        self.declaration = values.Declaration()
-        self._declaration_problems: tuple[values.Problem, ...] = ()
+        # What ids of types meant, and which GPUs were here, when the service
+        # started, or since then.
+        self._configuration = values.Configuration()
         # The functions of each GPU that may hold its vGPUs, by its name.
         self._functions: dict[str, frozenset[str]] = {}
         #: Names of types by their ids, also of those that no GPU offers now.
@@ -96,47 +97,40 @@ class Planner:
         # stay.
         self._lock = threading.Lock()
         self._planned: _Planned | None = None
-        # What ids of types meant when the service started, or since then.
-        self._remembered: type_changes.Names = ()
-        #: Declared addresses that are, or were, those of GPUs of this host.
-        self.seen: frozenset[str] = frozenset()
         self._noted: frozenset[str] | None = None
         self._validated = False
 
-    def read_declaration(self) -> values.Declaration:
-        """Read what is declared, and what is remembered of types and GPUs."""
-        self.declaration, self._declaration_problems = (
-            devices.read_declaration(self._conf)
+    @property
+    def declaration(self) -> values.Declaration:
+        return self._configuration.declaration
+
+    @property
+    def seen(self) -> frozenset[str]:
+        """Declared addresses that are, or were, those of GPUs of this host."""
+        return self._configuration.seen
+
+    def add_seen(self, addresses: frozenset[str]) -> None:
+        """Let declared addresses be those of GPUs that were here."""
+        self._configuration = dataclasses.replace(
+            self._configuration, seen=self.seen | addresses
         )
-        if self.declaration.types:
-            self._recall_types()
-            self._recall_gpus()
-        return self.declaration
+
+    def read_declaration(self) -> values.Declaration:
+        """Read what is declared, and what is stored of types and GPUs.
+
+        Once: after a correction of nova.conf the files are written again, and
+        this service goes on with what it read when it started.
+        """
+        loaded = values.Configuration(*devices.read_declaration(self._conf))
+        if loaded.declaration.types:
+            others = [self._get_own_state_path()]
+            loaded = stored.recall(loaded, self.state_path, others)
+        self._configuration = loaded
+        return loaded.declaration
 
     def accept(self) -> None:
         """From now on nothing that is wrong stops the service."""
         self._validated = True
-
-    def _recall_types(self) -> None:
-        """Read once what ids of types meant so far.
-
-        Not again: after a correction of nova.conf the file is renewed, and
-        this service goes on with what it read of nova.conf when it started.
-        It is not written, for that is not for Nova's user to do.
-        """
-        types = type_id_store.recall(state.StateDirectory(self.state_path))
-        self._remembered = types.names
-        self._declaration_problems += tuple(type_changes.list_lost(types.lost))
-
-    def _recall_gpus(self) -> None:
-        """Read which GPUs were here when this host was last looked at."""
-        for path in (self.state_path, self._get_own_state_path()):
-            try:
-                self.seen |= gpu_store.read(state.StateDirectory(path))
-            except exception.StateUnusable as error:
-                self._failures.say(
-                    'Could not tell which GPUs were here', error
-                )
 
     def _get_own_state_path(self) -> str:
         return (
@@ -157,7 +151,10 @@ class Planner:
             self._failures.say('Could not note which GPUs are here', error)
         else:
             self._failures.forget('Could not note which GPUs are here')
-        self.seen = self._noted = seen
+        self._noted = seen
+        self._configuration = dataclasses.replace(
+            self._configuration, seen=seen
+        )
 
     def make_plan(self) -> values.Plan:
         """The plan for the host as it is now.
@@ -175,12 +172,9 @@ class Planner:
             return self._plan_again(host)
 
     def _plan_again(self, host: values.Host) -> values.Plan:
+        # No modes: NVML could keep nova-compute waiting.
         plan = mapper.make_plan(
-            self.declaration,
-            host,
-            self._declaration_problems,
-            self._remembered,
-            self.seen,
+            self._configuration.plan_input(host, values.ModesRead())
         )
         if not self._validated:
             mapper.require_valid(plan)
@@ -192,21 +186,24 @@ class Planner:
             **self.type_names,
             **type_matching.list_type_names(host),
         }
-        remembered = type_changes.list_names(
-            self._remembered, host, self.declaration
-        )
+        before = self._configuration.type_names
+        type_names = type_changes.list_names(before, host, self.declaration)
         self._functions = {
-            assigned.gpu.name: assigned.functions
-            for assigned in plan.assignments
+            gpu.name: frozenset().union(
+                *(a.functions for a in plan.assignments_of(gpu.name))
+            )
+            for gpu in plan.gpus
         }
         self._tell(plan)
         # What is remembered from now on may lead to another plan.
         self._planned = (
             _Planned(host, plan, self.type_names)
-            if remembered == self._remembered
+            if type_names == before
             else None
         )
-        self._remembered = remembered
+        self._configuration = dataclasses.replace(
+            self._configuration, type_names=type_names
+        )
         return plan
 
     def _read_host(self) -> values.Host:
@@ -235,7 +232,7 @@ class Planner:
         """
         planned = self._planned
         fresh = self._reader.read_gpu(name) if self._reader else None
-        before = _find(planned.plan, name) if planned else None
+        before = _first(planned.plan, name) if planned else None
         if (
             planned is not None
             and fresh is not None
@@ -248,8 +245,8 @@ class Planner:
             placed = dataclasses.replace(
                 before, gpu=fresh, type=None, capacity=None
             )
-            return assignment.settle(placed, planned.names)[0]
-        return _find(self.make_plan(), name)
+            return assignment.resolve(placed, planned.names)[0]
+        return _first(self.make_plan(), name)
 
     def find_parent(self, mdev: str) -> str | None:
         """The function that an mdev is on, as sysfs has it at this moment."""
@@ -267,8 +264,6 @@ class Planner:
         return function
 
 
-def _find(plan: values.Plan, gpu: str) -> values.Assignment | None:
-    for assigned in plan.assignments:
-        if assigned.gpu.name == gpu:
-            return assigned
-    return None
+def _first(plan: values.Plan, gpu: str) -> values.Assignment | None:
+    """What a GPU is to serve; one type is all that is accepted today."""
+    return next(iter(plan.assignments_of(gpu)), None)

@@ -94,7 +94,7 @@ class Service:
             published = self._list_published()
             if published <= self._planner.seen:
                 raise
-            self._planner.seen |= published
+            self._planner.add_seen(published)
             self._planner.make_plan()
 
     def _list_published(self) -> frozenset[str]:

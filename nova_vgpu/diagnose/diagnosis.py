@@ -27,11 +27,18 @@ from nova_vgpu.diagnose import gpu_findings
 from nova_vgpu.diagnose import host_findings
 from nova_vgpu.diagnose import mode_findings
 from nova_vgpu.diagnose import scheduler_findings
+from nova_vgpu.plan import mig
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_changes
 
 # Problems that only report a missing configuration.
 _NOTHING_DECLARED = frozenset({'no-configuration', 'nothing-enabled'})
+# Problems that have findings of their own.
+_TOLD = (
+    readiness.OBSTACLES
+    | mig.MODE_PROBLEMS
+    | {'unreadable', 'type-id-changed', 'type-memory-lost'}
+)
 # How many of many are shown.
 _EXAMPLES = 3
 
@@ -101,8 +108,7 @@ def _other_ids_changed(changes: list[type_changes.Change]) -> values.Finding:
 def _find_configuration_problems(
     examined: values.DoctorInput,
 ) -> Iterator[values.Finding]:
-    told = readiness.OBSTACLES | {'unreadable'}
-    left = [p for p in examined.plan.problems if p.code not in told]
+    left = [p for p in examined.plan.problems if p.code not in _TOLD]
     nothing = [p for p in left if p.code in _NOTHING_DECLARED]
     for problem in nothing:
         yield values.Finding(

@@ -56,7 +56,7 @@ def _weigh(
     gpu: values.PhysicalGPU,
     obstacle: readiness.Obstacle,
 ) -> values.Severity | None:
-    if examined.assignment_of(gpu) is not None:
+    if examined.plan.assignments_of(gpu.name):
         return values.Severity.ERROR
     if not capabilities.makes_vgpus(gpu) and gpu.sriov is None:
         return None  # usually the graphics of the mainboard

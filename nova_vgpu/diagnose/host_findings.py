@@ -216,10 +216,14 @@ def _find_frameworks(
 
 def _find_licences(examined: values.DoctorInput) -> Iterator[values.Finding]:
     needed: dict[str, list[str]] = {}
-    for gpu in examined.host.gpus:
-        assigned = examined.assignment_of(gpu)
-        vendor = capabilities.vendor_of(gpu)
-        if assigned is None or assigned.type is None or vendor is None:
+    shown = {gpu.name for gpu in examined.host.gpus}
+    for assigned in examined.plan.assignments:
+        vendor = capabilities.vendor_of(assigned.gpu)
+        if (
+            assigned.gpu.name not in shown
+            or assigned.type is None
+            or vendor is None
+        ):
             continue
         licence = vendor.licence_of(assigned.type.name or '')
         if licence is not None:

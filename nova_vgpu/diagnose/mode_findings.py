@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import mig
 
 
 def find(examined: values.DoctorInput) -> Iterator[values.Finding]:
@@ -26,32 +27,18 @@ def find(examined: values.DoctorInput) -> Iterator[values.Finding]:
         return
     for gpu in examined.host.gpus:
         modes = examined.modes.of(gpu.address)
-        name = _type_name(examined, gpu)
         if modes.ecc is not None:
-            yield from _find_ecc(examined, gpu, modes.ecc, name)
+            yield from _find_ecc(examined, gpu, modes.ecc)
         if modes.mig is not None:
-            yield from find_mig(gpu, modes.mig, name)
+            yield from _find_mig(examined, gpu, modes.mig)
         if modes.heterogeneous:
             yield _heterogeneous(examined, gpu, modes)
-
-
-def _type_name(
-    examined: values.DoctorInput, gpu: values.PhysicalGPU
-) -> str | None:
-    """The name of the type that the GPU is to serve, if known."""
-    assigned = examined.assignment_of(gpu)
-    if assigned is None:
-        return None
-    if assigned.type is not None and assigned.type.name:
-        return assigned.type.name
-    return assigned.declared.name
 
 
 def _find_ecc(
     examined: values.DoctorInput,
     gpu: values.PhysicalGPU,
     ecc: values.Mode,
-    name: str | None,
 ) -> Iterator[values.Finding]:
     if ecc.current is not ecc.pending:
         yield values.Finding(
@@ -63,14 +50,13 @@ def _find_ecc(
             'Reboot the host when no vGPU is in use.',
         )
     if ecc.current:
-        yield from _find_ecc_on(examined, gpu, ecc, name)
+        yield from _find_ecc_on(examined, gpu, ecc)
 
 
 def _find_ecc_on(
     examined: values.DoctorInput,
     gpu: values.PhysicalGPU,
     ecc: values.Mode,
-    name: str | None,
 ) -> Iterator[values.Finding]:
     seen = values.Evidence('NVML, ECC mode', _say(ecc))
     vendor = capabilities.vendor_of(gpu)
@@ -90,13 +76,18 @@ def _find_ecc_on(
             (seen,),
             f'Turn it off and reboot: nvidia-smi -i {gpu} -e 0',
         )
-    elif name is not None and vendor.heeds_ecc(name) is False:
+        return
+    names = [
+        (assigned.type and assigned.type.name) or assigned.declared.name
+        for assigned in examined.plan.assignments_of(gpu.name)
+    ]
+    if names and all(vendor.heeds_ecc(name) is False for name in names):
         yield values.Finding(
             values.Severity.NOTE,
             'ecc-unused',
             str(gpu),
-            f'GPU {gpu}: ECC is on, and vGPUs of {name} do not use it. On '
-            'GPUs without HBM memory it reduces the frame buffer.',
+            f'GPU {gpu}: ECC is on, and vGPUs of {", ".join(names)} do not '
+            'use it. On GPUs without HBM memory it reduces the frame buffer.',
             (seen,),
             f'To turn it off: nvidia-smi -i {gpu} -e 0, and reboot.',
         )
@@ -111,41 +102,27 @@ def _driver_version(examined: values.DoctorInput) -> str | None:
     return around.driver_version.value
 
 
-def find_mig(
-    gpu: values.PhysicalGPU, mig: values.Mode, name: str | None
+def _find_mig(
+    examined: values.DoctorInput, gpu: values.PhysicalGPU, mode: values.Mode
 ) -> Iterator[values.Finding]:
-    """Check a GPU's MIG mode against the type that it is to serve."""
-    seen = values.Evidence('NVML, MIG mode', _say(mig))
-    parsed = capabilities.parse_type_name(name) if name else None
-    if parsed is not None and parsed.slices is not None and not mig.current:
-        yield values.Finding(
-            values.Severity.ERROR,
-            'mig-off',
-            str(gpu),
-            f'GPU {gpu} is to serve {name}, which needs MIG mode.',
-            (seen,),
-            f'Turn it on with nvidia-smi -i {gpu} -mig 1, then enable its '
-            'VFs, then create GPU instances: sriov-manage removes existing '
-            'ones.',
-        )
-    if parsed is not None and parsed.slices is None and mig.current:
-        yield values.Finding(
-            values.Severity.ERROR,
-            'mig-on',
-            str(gpu),
-            f'GPU {gpu} is to serve {name}, which cannot be created in MIG '
-            'mode.',
-            (seen,),
-            f'Turn it off with nvidia-smi -i {gpu} -mig 0, while its VFs are '
-            f'disabled (nova-vgpu sriov disable {gpu}), or choose a type that '
-            'is backed by MIG.',
-        )
-    if mig.current is not mig.pending:
+    """What the plan says of the mode, and whether it is about to change."""
+    seen = values.Evidence('NVML, MIG mode', _say(mode))
+    for problem in examined.plan.problems:
+        if problem.code in mig.MODE_PROBLEMS and problem.subject == str(gpu):
+            yield values.Finding(
+                problem.severity,
+                problem.code,
+                problem.subject,
+                problem.message,
+                (seen,),
+                problem.cure,
+            )
+    if mode.current is not mode.pending:
         yield values.Finding(
             values.Severity.WARNING,
             'mig-pending',
             str(gpu),
-            f'GPU {gpu}: MIG mode will be {_word(mig.pending)} after a reset '
+            f'GPU {gpu}: MIG mode will be {_word(mode.pending)} after a reset '
             'of the GPU.',
             (seen,),
             f'When no vGPU is in use, nvidia-smi -i {gpu} --gpu-reset, or '
@@ -167,7 +144,7 @@ def _heterogeneous(
         fixed = ' The fixed share does not support vGPUs of several sizes.'
     return values.Finding(
         values.Severity.WARNING
-        if examined.assignment_of(gpu)
+        if examined.plan.assignments_of(gpu.name)
         else values.Severity.NOTE,
         'heterogeneous-on',
         str(gpu),

@@ -53,8 +53,11 @@ def generate(
     host: values.Host,
     grants: Sequence[values.MatchedRequest],
     reader: values.Reader,
+    modes: values.ModesRead,
 ) -> values.Fragment:
     """The part of nova.conf that makes the GPUs serve their types.
+
+    Ids in it are those of now: what they meant before does not matter.
 
     :raises RequestRefusedError: if the reader cannot do that.
     """
@@ -63,7 +66,9 @@ def generate(
     if reader is values.Reader.NOVA:
         _require_mediated(grants)
     declaration = _declare(host, grants, reader)
-    plan = mapper.make_plan(declaration, host)
+    plan = mapper.make_plan(
+        values.Configuration(declaration).plan_input(host, modes)
+    )
     lines = tuple(_write(declaration, plan, reader))
     if reader is values.Reader.NOVA_VGPU:
         return values.Fragment(lines, declaration, plan.problems)

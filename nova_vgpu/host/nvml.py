@@ -18,13 +18,15 @@ that is too old and a host without NVML look alike, and nothing is guessed.
 """
 
 from collections.abc import Callable
-from collections.abc import Iterable
 import types
 import typing
 
 from nova_vgpu import values
 
 _Answer = typing.TypeVar('_Answer')
+
+#: NVIDIA's driver for the GPUs that NVML knows.
+DRIVER = 'nvidia'
 
 # nvml.h: NVML_VGPU_SCHEDULER_POLICY_*
 _POLICIES = {
@@ -34,8 +36,15 @@ _POLICIES = {
 }
 
 
-def read_modes(addresses: Iterable[values.PciAddress]) -> values.ModesRead:
-    """Read the modes of the GPUs at these addresses."""
+def read_modes(host: values.Host) -> values.ModesRead:
+    """Read the modes of the GPUs that NVIDIA's driver has."""
+    addresses = [
+        gpu.address
+        for gpu in host.gpus
+        if gpu.address is not None and gpu.driver == DRIVER
+    ]
+    if not addresses:
+        return values.ModesRead()
     try:
         import pynvml
     except ImportError:

@@ -32,12 +32,10 @@ import dataclasses
 import json
 
 from nova_vgpu import exception
+from nova_vgpu import values
 from nova_vgpu.host import state
 
 FILE = 'types.json'
-
-#: Ids and names, in the order of the ids.
-Names = tuple[tuple[str, str], ...]
 
 _FORMAT = 1
 _ASIDE = '.unreadable'
@@ -51,7 +49,7 @@ class Recalled:
     that must not be overwritten.
     """
 
-    names: Names = ()
+    names: values.TypeNames = ()
     lost: str | None = None
     may_write: bool = True
 
@@ -73,7 +71,7 @@ def recall(
         return Recalled((), str(error), False)
 
 
-def read(directory: state.StateDirectory) -> Names:
+def read(directory: state.StateDirectory) -> values.TypeNames:
     """The stored names of ids; empty if none were stored yet.
 
     :raises StateDamaged: if the file is invalid. Such a file can be renamed
@@ -106,6 +104,23 @@ def write(
     """
     found = {'format': _FORMAT, 'types': dict(sorted(names))}
     directory.replace(FILE, json.dumps(found, indent=4) + '\n')
+
+
+def update(
+    directory: state.StateDirectory, names: values.TypeNames
+) -> Recalled:
+    """Store these names, and keep those of other ids.
+
+    A damaged file is renamed first. One that cannot be read stays.
+
+    :returns: what was there.
+    :raises StateUnusable: if it cannot be written.
+    """
+    stored = recall(directory, may_put_aside=True)
+    now = dict(stored.names) | dict(names)
+    if stored.may_write and now != dict(stored.names):
+        write(directory, now.items())
+    return stored
 
 
 def set_aside(directory: state.StateDirectory) -> str:

@@ -37,7 +37,7 @@ from nova_vgpu.lifecycle import tally
 from nova_vgpu.lifecycle import waiting
 from nova_vgpu.reconcile import drift
 
-Prepare = Callable[[], tuple[host_access.HostAccess, apply.Configuration]]
+Prepare = Callable[[], tuple[host_access.HostAccess, values.Configuration]]
 Show = Callable[[values.DriftReport | None, tally.Tally], None]
 
 
@@ -74,7 +74,7 @@ class Agent:
         self._show = show
         self._is_ready = False
         self._report: values.DriftReport | None = None
-        self._configuration: apply.Configuration | None = None
+        self._configuration: values.Configuration | None = None
         self._patience = drift.Backoff()
         self._tally = tally.Tally()
         # What was said of each, so that it is not said again.
@@ -111,7 +111,7 @@ class Agent:
         )
         self._publish(failure)
 
-    def _read(self) -> tuple[host_access.HostAccess, apply.Configuration]:
+    def _read(self) -> tuple[host_access.HostAccess, values.Configuration]:
         self._report = None  # what is not known is not shown
         access, configuration = self._prepare()
         seen = drift_reports.read(access, configuration, self.warn)
@@ -139,7 +139,7 @@ class Agent:
     def _repair(
         self,
         access: host_access.HostAccess,
-        configuration: apply.Configuration,
+        configuration: values.Configuration,
     ) -> None:
         # A repair can take minutes; systemd need not wait for the first one.
         self._publish(self._failure)

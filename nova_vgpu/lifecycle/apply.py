@@ -28,9 +28,7 @@ import typing
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.diagnose import mode_findings
 from nova_vgpu.host import locks
-from nova_vgpu.knowledge import capabilities
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import journal as journals
 from nova_vgpu.lifecycle import step_executor
@@ -44,19 +42,6 @@ from nova_vgpu.reconcile import steps
 # What VFs and vGPUs in the way hid is seen when the host is read again, and so
 # are mdevs that mdevctl started meanwhile.
 _MOST_ROUNDS = 5
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Configuration:
-    """The configuration, as it was read; perhaps for one GPU only.
-
-    ``seen`` are addresses that were those of GPUs of this host before.
-    """
-
-    declaration: values.Declaration
-    problems: tuple[values.Problem, ...] = ()
-    gpu: str | None = None
-    seen: frozenset[str] = frozenset()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -99,11 +84,13 @@ class ManualSteps:
 
 def plan(
     access: host_access.HostAccess,
-    configuration: Configuration,
+    configuration: values.Configuration,
     reporter: step_runner.Reporter,
+    gpu: str | None = None,
 ) -> DryRun:
     """What an apply would do first; nothing is changed.
 
+    :param gpu: the only one that it is about, if it is not about all.
     :raises InvalidLibvirtGPUConfig: if the operator has to correct something.
     :raises HostUnreadable: if the host cannot be read.
     """
@@ -111,20 +98,19 @@ def plan(
         state = host_access.read_state(
             access, connection, reporter.warn, may_put_aside=False
         )
-    recalled = host_access.recall_types(
-        access, reporter.warn, may_put_aside=False
-    )
-    made, found = _plan(access, configuration, state, recalled.names)
-    return DryRun(found, _problems_of(made, found, configuration))
+    made, found = _plan(access, configuration, state, gpu)
+    return DryRun(found, _problems_of(made, found, gpu))
 
 
 def apply(
     access: host_access.HostAccess,
-    configuration: Configuration,
+    configuration: values.Configuration,
     reporter: step_runner.Reporter,
+    gpu: str | None = None,
 ) -> step_runner.Outcome:
     """Bring the host to its declared state.
 
+    :param gpu: the only one that it is about, if it is not about all.
     :raises InvalidLibvirtGPUConfig: if the operator has to correct something.
     :raises HostUnreadable: if the host cannot be read.
     :raises StateUnusable: if the journal cannot be written.
@@ -134,26 +120,22 @@ def apply(
     with _exclusive(access, reporter) as (connection, executor):
         journal = _open_journal(access, reporter)
         unfinished = journal.read().unfinished
-        recalled = host_access.recall_types(access, reporter.warn)
-        names = recalled.names
         late: list[values.Refusal] = []
         undone: set[str] = set()
         for rounds_left in reversed(range(_MOST_ROUNDS)):
             state = host_access.read_state(
                 access, connection, reporter.warn, unfinished
             )
-            made, found = _plan(access, configuration, state, names)
+            made, found = _plan(access, configuration, state, gpu)
             undone.update(state.usage.unfinished, _list_started(found))
             # Here: a GPU that is full in the end may name its types no more.
-            names = type_changes.list_names(
-                names, state.host, configuration.declaration
-            )
+            configuration = _with_names_of(configuration, state.host)
             stopped = {failure.step.gpu for failure in outcome.failures}
             stopped.update(refusal.gpu for refusal in late)
             steps = [c for c in found if c.steps and c.gpu not in stopped]
             outcome.refusals = [r for c in found for r in c.refusals] + late
             outcome.problems = _without_told(
-                _problems_of(made, found, configuration), stopped
+                _problems_of(made, found, gpu), stopped
             )
             if not steps:
                 break
@@ -171,17 +153,17 @@ def apply(
             late += outcome.refusals[early:]
         else:
             reporter.warn('Not converged yet; run apply again.')
-        if not outcome.failures and configuration.gpu is None:
+        if not outcome.failures and gpu is None:
             undone.clear()  # what was not made is not wanted any more
         left = frozenset(undone)
         # First: if it is killed now, the journal knows as well.
         state = host_access.read_state(access, connection, reporter.warn, left)
         functions = state.usage.records.functions
         host_access.remember(access, state, functions, left)
-        host_access.remember_types(access, recalled, names)
-        host_access.remember_gpus(
-            access, configuration.seen, configuration.declaration, state.host
+        host_access.remember_types(
+            access, configuration.type_names, reporter.warn
         )
+        host_access.remember_gpus(access, configuration, state.host)
         journal.end()
     return outcome
 
@@ -317,23 +299,16 @@ def _open_journal(
 
 def _plan(
     access: host_access.HostAccess,
-    configuration: Configuration,
+    configuration: values.Configuration,
     state: host_access.HostState,
-    remembered: type_changes.Names,
+    gpu: str | None,
 ) -> tuple[values.Plan, tuple[values.GPUSteps, ...]]:
     made = mapper.make_plan(
-        configuration.declaration,
-        state.host,
-        configuration.problems,
-        remembered,
-        configuration.seen,
+        configuration.plan_input(state.host, access.read_modes(state.host))
     )
     mapper.require_valid(made)
-    made = dataclasses.replace(
-        made, problems=(*made.problems, *_check_mig(access, made))
-    )
-    if configuration.gpu is not None:
-        _require_declared(made, configuration.gpu)
+    if gpu is not None:
+        _require_declared(made, gpu)
     found = gpu_steps.plan_steps(
         made,
         state.host,
@@ -341,8 +316,19 @@ def _plan(
         configuration.declaration.creation,
         access.new_uuid,
     )
-    chosen = tuple(c for c in found if configuration.gpu in (None, c.gpu))
-    return made, tuple(_without_needless_mixing(access, c) for c in chosen)
+    return made, tuple(c for c in found if gpu in (None, c.gpu))
+
+
+def _with_names_of(
+    configuration: values.Configuration, host: values.Host
+) -> values.Configuration:
+    """The configuration with what ids of types mean now."""
+    return dataclasses.replace(
+        configuration,
+        type_names=type_changes.list_names(
+            configuration.type_names, host, configuration.declaration
+        ),
+    )
 
 
 def _require_declared(made: values.Plan, gpu: str) -> None:
@@ -352,55 +338,6 @@ def _require_declared(made: values.Plan, gpu: str) -> None:
                 f'GPU {gpu} is left alone: {left.why}. "nova-vgpu plan" shows '
                 'what is declared.'
             )
-
-
-def _without_needless_mixing(
-    access: host_access.HostAccess, of_gpu: values.GPUSteps
-) -> values.GPUSteps:
-    """A GPU that holds vGPUs of different sizes already stays so."""
-    if not any(isinstance(s, values.SetHeterogeneous) for s in of_gpu.steps):
-        return of_gpu
-    address = values.PciAddress.parse(of_gpu.gpu)
-    if not access.read_modes([address]).of(address).heterogeneous:
-        return of_gpu
-    others = [
-        s for s in of_gpu.steps if not isinstance(s, values.SetHeterogeneous)
-    ]
-    return dataclasses.replace(of_gpu, steps=tuple(others))
-
-
-def _check_mig(
-    access: host_access.HostAccess, made: values.Plan
-) -> Iterator[values.Problem]:
-    """Whether GPUs that are to serve types backed by MIG are in that mode.
-
-    Only the driver's library knows; where it is not there, the driver has the
-    last word.
-    """
-    backed = {
-        assigned.gpu.address: assigned
-        for assigned in made.assignments
-        if assigned.gpu.address
-        and assigned.type
-        and capabilities.is_backed_by_mig(assigned.type)
-    }
-    if not backed:
-        return
-    modes = access.read_modes(backed)
-    for address, assigned in backed.items():
-        mig = modes.of(address).mig
-        name = assigned.type.name if assigned.type else None
-        if mig is None:
-            continue
-        for found in mode_findings.find_mig(assigned.gpu, mig, name):
-            if found.severity is values.Severity.ERROR:
-                yield values.Problem(
-                    found.severity,
-                    found.code,
-                    found.subject,
-                    found.text,
-                    found.cure,
-                )
 
 
 def _without_told(
@@ -419,19 +356,17 @@ def _without_told(
 
 
 def _problems_of(
-    made: values.Plan,
-    found: Iterable[values.GPUSteps],
-    configuration: Configuration,
+    made: values.Plan, found: Iterable[values.GPUSteps], gpu: str | None
 ) -> tuple[values.Problem, ...]:
     """What keeps the GPUs in question from serving.
 
     That vGPUs are in the way is said by refusing to touch them.
     """
-    others = {str(gpu) for gpu in made.gpus} - {configuration.gpu}
+    others = {str(each) for each in made.gpus} - {gpu}
     refused = {of_gpu.gpu for of_gpu in found if of_gpu.refusals}
     return tuple(
         problem
         for problem in made.problems_of(values.Severity.ERROR)
         if problem.subject not in refused
-        and (configuration.gpu is None or problem.subject not in others)
+        and (gpu is None or problem.subject not in others)
     )

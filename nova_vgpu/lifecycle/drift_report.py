@@ -16,18 +16,15 @@ import itertools
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.host import type_id_store
-from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import journal
 from nova_vgpu.plan import mapper
-from nova_vgpu.plan import type_changes
 from nova_vgpu.reconcile import gpu_steps
 
 
 def read(
     access: host_access.HostAccess,
-    configuration: apply.Configuration,
+    configuration: values.Configuration,
     warn: host_access.Warn,
 ) -> values.DriftReport:
     """The host as it is now.
@@ -40,13 +37,8 @@ def read(
     """
     with access.connect() as connection:
         state = host_access.read_state(access, connection, warn)
-    types = type_id_store.recall(access.state)
     made = mapper.make_plan(
-        configuration.declaration,
-        state.host,
-        (*configuration.problems, *type_changes.list_lost(types.lost)),
-        types.names,
-        configuration.seen,
+        configuration.plan_input(state.host, access.read_modes(state.host))
     )
     found: tuple[values.GPUSteps, ...] = ()
     if not made.problems_of(values.Severity.FATAL):

@@ -141,9 +141,10 @@ def _count_rounds(tally: tallies.Tally) -> Iterator[_Number]:
 
 def _count_gpus(report: values.DriftReport) -> Iterator[_Number]:
     plan = report.plan
-    serving = sum(assigned.serves for assigned in plan.assignments)
+    serving = len(plan.serving)
+    assigned_gpus = len(plan.gpus) - len(plan.left_alone)
     yield 'gpus', ('serving',), serving
-    yield 'gpus', ('not-serving',), len(plan.assignments) - serving
+    yield 'gpus', ('not-serving',), assigned_gpus - serving
     yield 'gpus', ('left-alone',), len(plan.left_alone)
     names = type_matching.list_type_names(report.host)
     for assigned in plan.assignments:

@@ -14,7 +14,6 @@
 """All that the life cycle touches: the machine, and its own files."""
 
 from collections.abc import Callable
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 import contextlib
@@ -36,7 +35,6 @@ from nova_vgpu.host import tools
 from nova_vgpu.host import type_id_store
 from nova_vgpu.host import vgpu_store
 from nova_vgpu.plan import address_matching
-from nova_vgpu.plan import type_changes
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import mdev_records
 
@@ -62,7 +60,8 @@ class HostAccess:
     ``connect`` gives a connection to libvirt that may change things,
     ``locks`` is where nova-compute has its locks, ``list_unshared`` lists its
     processes that have them elsewhere, ``complete`` adds the names of types
-    that the host does not tell itself.
+    that the host does not tell itself, ``read_modes`` asks for the modes of
+    its GPUs.
     """
 
     tree: files.Files
@@ -78,9 +77,7 @@ class HostAccess:
     new_uuid: Callable[[], str] = _new_uuid
     complete: Callable[[values.Host], values.Host] = _as_it_is
     list_unshared: Callable[[], tuple[int, ...]] = _none
-    read_modes: Callable[[Iterable[values.PciAddress]], values.ModesRead] = (
-        nvml.read_modes
-    )
+    read_modes: Callable[[values.Host], values.ModesRead] = nvml.read_modes
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -183,34 +180,20 @@ def remember(
     )
 
 
-def recall_types(
-    access: HostAccess, warn: Warn, may_put_aside: bool = True
-) -> type_id_store.Recalled:
-    """What ids of types meant so far; a damaged file is put aside."""
-    recalled = type_id_store.recall(access.state, may_put_aside)
-    for problem in type_changes.list_lost(recalled.lost):
-        warn(problem.message)
-    return recalled
-
-
 def remember_types(
-    access: HostAccess,
-    recalled: type_id_store.Recalled,
-    names: type_changes.Names,
+    access: HostAccess, names: values.TypeNames, warn: Warn
 ) -> None:
     """Keep what ids mean now, for when the driver is another one.
 
     :raises StateUnusable: if it cannot be written.
     """
-    if recalled.may_write and names != recalled.names:
-        type_id_store.write(access.state, names)
+    before = type_id_store.update(access.state, names)
+    if before.lost is not None and before.may_write:
+        warn(before.lost)  # and where the damaged file is now
 
 
 def remember_gpus(
-    access: HostAccess,
-    seen: frozenset[str],
-    declaration: values.Declaration,
-    host: values.Host,
+    access: HostAccess, configuration: values.Configuration, host: values.Host
 ) -> None:
     """Keep which declared GPUs are here, for when one of them fails.
 
@@ -219,8 +202,10 @@ def remember_gpus(
     try:
         before = gpu_store.read(access.state)
     except exception.StateDamaged:
-        before = frozenset()  # it was said when it was read first
-    now = address_matching.list_seen(seen | before, declaration.types, host)
+        before = frozenset()  # a problem of the configuration says so
+    now = address_matching.list_seen(
+        configuration.seen | before, configuration.declaration.types, host
+    )
     if now != before:
         gpu_store.write(access.state, now)
 

@@ -26,10 +26,17 @@ from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 
 
-def settle(
+def resolve(
     placed: values.Assignment, names: Mapping[str, str]
 ) -> tuple[values.Assignment, tuple[values.Problem, ...]]:
     """Resolve the type on the GPU and count; or report why not."""
+    resolved, problems = _resolve(placed, names)
+    return resolved, (*problems, *mig.find_problems(resolved, names))
+
+
+def _resolve(
+    placed: values.Assignment, names: Mapping[str, str]
+) -> tuple[values.Assignment, tuple[values.Problem, ...]]:
     gpu, declared = placed.gpu, placed.declared
     obstacle = readiness.find_obstacle(gpu)
     if _is_of_another_vendor(placed, names):
@@ -53,8 +60,8 @@ def settle(
     counted = capacity.plan_capacity(
         gpu, matches[0], placed.functions, declared.max_instances, names
     )
-    settled = dataclasses.replace(placed, type=matches[0], capacity=counted)
-    return settled, _check_capacity(settled, counted, names)
+    resolved = dataclasses.replace(placed, type=matches[0], capacity=counted)
+    return resolved, _check_capacity(resolved, counted, names)
 
 
 def _is_of_another_vendor(
@@ -134,31 +141,31 @@ def _unnamed(
 
 
 def _check_capacity(
-    settled: values.Assignment,
+    resolved: values.Assignment,
     counted: values.Capacity,
     names: Mapping[str, str],
 ) -> tuple[values.Problem, ...]:
-    vgpu_type = settled.type
+    vgpu_type = resolved.type
     if vgpu_type is None:
         return ()
     if counted.total == 0:
-        return (_no_room(settled, names),)
+        return (_no_room(resolved, names),)
     return (
-        *_check_maximum(settled, vgpu_type, counted),
-        *_check_cap(settled, counted),
+        *_check_maximum(resolved, vgpu_type, counted),
+        *_check_cap(resolved, counted),
     )
 
 
 def _check_maximum(
-    settled: values.Assignment,
+    resolved: values.Assignment,
     vgpu_type: values.VGPUType,
     counted: values.Capacity,
 ) -> Iterator[values.Problem]:
     """Whether the maximum of vGPUs on the GPU is known."""
-    gpu, declared = settled.gpu, settled.declared
+    gpu, declared = resolved.gpu, resolved.declared
     if not gpu.vfs or not counted.room or declared.max_instances is not None:
         return
-    if settled.functions != gpu.functions:
+    if resolved.functions != gpu.functions:
         return  # the operator listed the functions to use
     if capabilities.is_backed_by_mig(vgpu_type):
         takes, number = mig.describe_maximum(gpu, vgpu_type)
@@ -189,16 +196,16 @@ def _check_maximum(
 
 
 def _check_cap(
-    settled: values.Assignment, counted: values.Capacity
+    resolved: values.Assignment, counted: values.Capacity
 ) -> Iterator[values.Problem]:
-    cap = settled.declared.max_instances
+    cap = resolved.declared.max_instances
     if cap is not None and counted.existing > cap:
-        option = settled.declared.option('max_instances')
+        option = resolved.declared.option('max_instances')
         yield values.Problem(
             values.Severity.WARNING,
             'more-than-maximum',
-            str(settled.gpu),
-            f'GPU {settled.gpu} has {counted.existing} vGPUs of its type, '
+            str(resolved.gpu),
+            f'GPU {resolved.gpu} has {counted.existing} vGPUs of its type, '
             f'more than {option} ({cap}). Its inventory is '
             f'{counted.existing}, and no more are created.',
             f'Raise {option}, or remove vGPUs that are not in use.',
@@ -219,15 +226,15 @@ def _hidden(
 
 
 def _no_room(
-    settled: values.Assignment, names: Mapping[str, str]
+    resolved: values.Assignment, names: Mapping[str, str]
 ) -> values.Problem:
-    held = available_types.list_held(settled.gpu, names)
+    held = available_types.list_held(resolved.gpu, names)
     finding = (
-        f'has no room for {settled.type}: it has vGPUs: {held}'
+        f'has no room for {resolved.type}: it has vGPUs: {held}'
         if held
-        else f'names {settled.type} but has no room for it now'
+        else f'names {resolved.type} but has no room for it now'
     )
-    return _error(settled, 'no-room', finding, _find_cure(settled, names))
+    return _error(resolved, 'no-room', finding, _find_cure(resolved, names))
 
 
 def _find_cure(placed: values.Assignment, names: Mapping[str, str]) -> str:

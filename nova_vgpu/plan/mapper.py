@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The mapper: from the declaration and the host to the plan.
+"""The mapper: from the configuration and the host to the plan.
 
 One pass finds every assignment and every problem. A problem of severity FATAL
 is the operator's mistake and keeps Nova from starting
@@ -21,6 +21,7 @@ inventory, and leaves the others alone.
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+import dataclasses
 
 from nova_vgpu import exception
 from nova_vgpu import values
@@ -38,44 +39,38 @@ from nova_vgpu.plan import validation
 # Stands for the vendor of parents that are not PCI devices.
 _VIRTUAL = 'virtual'
 
+#: What a GPU serves, and problems with VFs that Nova assigns too.
+_Placed = tuple[
+    values.Assignment | values.LeftAlone, tuple[values.Problem, ...]
+]
 
-def make_plan(
-    declaration: values.Declaration,
-    host: values.Host,
-    found_before: Iterable[values.Problem] = (),
-    remembered: type_changes.Names = (),
-    seen: frozenset[str] = frozenset(),
-) -> values.Plan:
-    """The whole plan.
 
-    :param found_before: problems of reading the declaration.
-    :param remembered: the stored names of type ids.
-    :param seen: stored addresses of GPUs of this host.
-    """
-    changes = type_changes.find_in_use(remembered, host, declaration)
-    problems = [*found_before, *validation.check_declaration(declaration)]
-    problems.extend(map(type_changes.make_problem, changes))
-    problems.extend(validation.check_section_names(declaration, host))
-    problems.extend(validation.check_faults(host))
+def make_plan(given: values.PlanInput) -> values.Plan:
+    """The whole plan, for everything that needs one."""
+    declaration, host = given.configuration.declaration, given.host
+    changes = type_changes.find_in_use(
+        given.configuration.type_names, host, declaration
+    )
+    problems = [
+        *given.configuration.problems,
+        *validation.check_declaration(declaration),
+        *map(type_changes.make_problem, changes),
+        *validation.check_section_names(declaration, host),
+        *validation.check_faults(host),
+    ]
     claimed, address_problems = address_matching.find_claims(
-        declaration.types, host, seen
+        declaration.types, host, given.configuration.seen
     )
     problems.extend(address_problems)
     problems.extend(address_matching.find_conflicts(claimed))
     names = type_matching.list_type_names(host)
-
-    makers = _makers_of_first(declaration, host, names)
     nowhere = available_types.find_nowhere(declaration, host, names)
-
     assignments: list[values.Assignment] = []
     left_alone: list[values.LeftAlone] = []
-    for gpu in host.gpus:
-        of_gpu = [claim for claim in claimed if claim.gpu.name == gpu.name]
-        placed, twice = _place(gpu, of_gpu, declaration, makers)
+    for placed, twice in _place_all(given, claimed, names):
         problems.extend(twice)
         if isinstance(placed, values.LeftAlone):
-            if not gpu.is_other_device:
-                left_alone.append(placed)
+            left_alone.append(placed)
         elif pci_devices.is_nothing_left(placed):
             assignments.append(placed)
         elif type_changes.is_concerned(placed.declared, changes):
@@ -83,8 +78,8 @@ def make_plan(
             # must not assign it to servers either.
             assignments.append(placed)
         else:
-            settled, found = assignment.settle(placed, names)
-            assignments.append(settled)
+            resolved, found = assignment.resolve(placed, names)
+            assignments.append(resolved)
             problems.extend(_without_repetition(found, placed, nowhere))
     problems.extend(
         validation.check_types(declaration, host, assignments, nowhere)
@@ -126,12 +121,30 @@ def _without_repetition(
             yield problem
 
 
+def _place_all(
+    given: values.PlanInput,
+    claimed: Iterable[address_matching.Claim],
+    names: Mapping[str, str],
+) -> Iterator[_Placed]:
+    """What each GPU serves; other parents of mdevs are left out."""
+    declaration = given.configuration.declaration
+    makers = _makers_of_first(declaration, given.host, names)
+    for gpu in given.host.gpus:
+        of_gpu = [claim for claim in claimed if claim.gpu.name == gpu.name]
+        placed, twice = _place(gpu, of_gpu, declaration, makers)
+        if isinstance(placed, values.Assignment):
+            modes = given.modes.of(gpu.address)
+            yield dataclasses.replace(placed, modes=modes), twice
+        elif not gpu.is_other_device:
+            yield placed, twice
+
+
 def _place(
     gpu: values.PhysicalGPU,
     of_gpu: list[address_matching.Claim],
     declaration: values.Declaration,
     makers: frozenset[str],
-) -> tuple[values.Assignment | values.LeftAlone, tuple[values.Problem, ...]]:
+) -> _Placed:
     """What the GPU is to serve, and which of its VFs Nova assigns."""
     listed = pci_devices.find_listed(declaration.pci_devices, gpu)
     placed = (

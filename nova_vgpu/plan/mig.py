@@ -14,13 +14,18 @@
 
 A GPU in MIG mode has the types that are backed by its GPU instances, and no
 others; a GPU that is not has time-sliced types. The vGPUs of a GPU show
-which of the two it is.
+which of the two it is. Otherwise only NVML knows; an unknown mode makes no
+problem.
 """
 
+from collections.abc import Iterator
 from collections.abc import Mapping
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
+
+#: The problems of :func:`find_problems`.
+MODE_PROBLEMS = frozenset({'mig-off', 'mig-on'})
 
 _ONE_SIZE = (
     'A GPU has vGPUs of one size at a time: it serves the type once the '
@@ -54,6 +59,40 @@ _NONE_HELD = (
     'Check that the listed functions are enabled and, on a GPU with MIG, that '
     'MIG mode is off: nvidia-smi -i {gpu} -mig 0, while its VFs are disabled.'
 )
+
+
+def find_problems(
+    placed: values.Assignment, names: Mapping[str, str]
+) -> Iterator[values.Problem]:
+    """Whether the GPU's MIG mode, if it is known, fits its type."""
+    mode, gpu = placed.modes.mig, placed.gpu
+    declared = placed.declared.name
+    wanted = placed.type.name if placed.type else names.get(declared)
+    name = wanted or declared
+    parsed = capabilities.parse_type_name(name)
+    if mode is None or parsed is None:
+        return
+    if parsed.slices is not None and not mode.current:
+        yield values.Problem(
+            values.Severity.ERROR,
+            'mig-off',
+            str(gpu),
+            f'GPU {gpu} is to serve {name}, which needs MIG mode.',
+            f'Turn it on with nvidia-smi -i {gpu} -mig 1, then enable its '
+            'VFs, then create GPU instances: sriov-manage removes existing '
+            'ones.',
+        )
+    if parsed.slices is None and mode.current:
+        yield values.Problem(
+            values.Severity.ERROR,
+            'mig-on',
+            str(gpu),
+            f'GPU {gpu} is to serve {name}, which cannot be created in MIG '
+            'mode.',
+            f'Turn it off with nvidia-smi -i {gpu} -mig 0, while its VFs are '
+            f'disabled (nova-vgpu sriov disable {gpu}), or choose a type that '
+            'is backed by MIG.',
+        )
 
 
 def find_cure(

@@ -27,14 +27,11 @@ virtual functions are disabled, may name no types.
 """
 
 from collections.abc import Iterable
-from collections.abc import Iterator
 import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import type_matching
-
-Names = tuple[tuple[str, str], ...]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +48,9 @@ class Change:
 
 
 def find_changes(
-    remembered: Names, host: values.Host, declaration: values.Declaration
+    remembered: values.TypeNames,
+    host: values.Host,
+    declaration: values.Declaration,
 ) -> tuple[Change, ...]:
     """The ids whose name differs from the stored one."""
     names = type_matching.list_type_names(host)
@@ -65,7 +64,9 @@ def find_changes(
 
 
 def find_in_use(
-    remembered: Names, host: values.Host, declaration: values.Declaration
+    remembered: values.TypeNames,
+    host: values.Host,
+    declaration: values.Declaration,
 ) -> tuple[Change, ...]:
     """The changes of ids that the configuration contains."""
     changes = find_changes(remembered, host, declaration)
@@ -99,23 +100,11 @@ def make_problem(change: Change) -> values.Problem:
     )
 
 
-def list_lost(why: str | None) -> Iterator[values.Problem]:
-    """The problem if the stored names cannot be read."""
-    if why is not None:
-        yield values.Problem(
-            values.Severity.WARNING,
-            'type-memory-lost',
-            'types.json',
-            f'The stored names of type ids cannot be read: {why}',
-            'Declare types by name, or check the ids in nova.conf with '
-            '"nova-vgpu type list". Then run "nova-vgpu doctor" as root, '
-            'which renames a damaged file.',
-        )
-
-
 def list_names(
-    remembered: Names, host: values.Host, declaration: values.Declaration
-) -> Names:
+    remembered: values.TypeNames,
+    host: values.Host,
+    declaration: values.Declaration,
+) -> values.TypeNames:
     """The names to store.
 
     Ids that no GPU names now stay in the store.

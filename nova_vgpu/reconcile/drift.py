@@ -48,10 +48,9 @@ def list_news(
 
 def summarise(report: values.DriftReport) -> str:
     """The host in one line."""
-    serving = sum(a.serves for a in report.plan.assignments)
     bad = report.plan.problems_of(values.Severity.FATAL, values.Severity.ERROR)
     return (
-        f'{serving} of {len(report.plan.gpus)} GPUs serve, '
+        f'{len(report.plan.serving)} of {len(report.plan.gpus)} GPUs serve, '
         f'{len(report.steps)} steps of drift, {len(report.refusals)} things '
         f'in use, {len(bad)} problems'
     )

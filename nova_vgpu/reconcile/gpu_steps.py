@@ -56,16 +56,11 @@ def plan_steps(
     """
     ahead = creation is values.Creation.AHEAD
     names = type_matching.list_type_names(host)
-    not_offered = {
-        problem.subject
-        for problem in plan.problems
-        if problem.code in ('type-not-offered', 'mig-off')
-    }
+    codes = {(problem.subject, problem.code) for problem in plan.problems}
     return tuple(
         _Planner(assigned, usage, names, ahead, new_uuid).plan()
         for assigned in plan.assignments
-        if str(assigned.gpu) not in not_offered
-        or _may_be_hidden(assigned, names)
+        if not _is_in_vain(assigned, codes) or _may_be_hidden(assigned, names)
     )
 
 
@@ -313,7 +308,9 @@ class _Planner:
         wanted = {_type_in(step) for step in creations}
         wanted.add(self._declared_name)
         sizes = {mdevs_to_recreate.size_of(self._gpu, name) for name in wanted}
-        if len(sizes) > 1 and None not in sizes:
+        # A GPU that holds vGPUs of different sizes already stays so.
+        is_mixed = self._assigned.modes.heterogeneous
+        if len(sizes) > 1 and None not in sizes and not is_mixed:
             yield values.SetHeterogeneous(self._name, False, True)
 
     @property
@@ -335,6 +332,18 @@ class _Planner:
 
     def _address(self, function: str) -> str:
         return self._functions[function]
+
+
+def _is_in_vain(
+    assigned: values.Assignment, codes: Container[tuple[str, str]]
+) -> bool:
+    """Whether no vGPU of its type can be created on the GPU.
+
+    While the type is not known, what the GPU lost can be created again.
+    """
+    gpu = str(assigned.gpu)
+    is_mig_off = assigned.type is not None and (gpu, 'mig-off') in codes
+    return is_mig_off or (gpu, 'type-not-offered') in codes
 
 
 def _may_be_hidden(

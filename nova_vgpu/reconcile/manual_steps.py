@@ -85,6 +85,8 @@ def enable_device(
         takes the type.
     :raises NoSuchDevice: if it is not there.
     :raises NotAvailable: if it does not take the type now.
+    :raises InvalidLibvirtGPUConfig: if it is not known what the GPU is to
+        serve, because ids in nova.conf changed their meaning.
     """
     gpu, vf = _find(host, device)
     _require_known(gpu, wanted, type_matching.list_type_names(host))
@@ -250,8 +252,11 @@ def _require_declared(
     plan: values.Plan, gpu: values.PhysicalGPU, wanted: str
 ) -> None:
     """nova.conf goes first: a vGPU of another type would be taken back."""
-    for assigned in plan.assignments:
-        if assigned.gpu.name != gpu.name or assigned.type is None:
+    changed = [p for p in plan.problems if p.code == 'type-id-changed']
+    for assigned in plan.assignments_of(gpu.name):
+        if assigned.type is None:
+            if changed:
+                raise exception.InvalidLibvirtGPUConfig(changed)
             continue
         if not type_matching.find_matches(wanted, [assigned.type]):
             raise exception.NotAvailable(

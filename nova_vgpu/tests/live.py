@@ -30,6 +30,7 @@ from nova_vgpu.cmd import main
 from nova_vgpu.conf import devices
 from nova_vgpu.host import mdevs
 from nova_vgpu.host import state
+from nova_vgpu.host import stored
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vendor_vfio
 from nova_vgpu.lifecycle import apply
@@ -160,8 +161,12 @@ class LiveHost(fixtures.Fixture):
         yield self.machine.libvirt
 
     def apply(self, text: str, gpu: str | None = None) -> step_runner.Outcome:
-        configuration = apply.Configuration(declare(text), (), gpu)
-        return apply.apply(self.access, configuration, Recorder())
+        return apply.apply(self.access, self.load(text), Recorder(), gpu)
+
+    def load(self, text: str) -> values.Configuration:
+        """A nova.conf with this in it, and what is stored."""
+        declared = values.Configuration(declare(text))
+        return stored.recall(declared, self.access.state.path)
 
     def restore(self) -> step_runner.Outcome | None:
         return apply.restore(self.access, Recorder())

@@ -26,13 +26,14 @@ import fixtures
 from oslo_config import cfg
 import testtools
 
-from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.placement import authentication
 from nova_vgpu.placement import client
 from nova_vgpu.placement import retry_policy
+from nova_vgpu.placement import targets
 from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import placement
+from nova_vgpu.tests import plans
 from nova_vgpu.tests import proxy
 
 #: For a machine that is busy with other tests, and nobody to wait for.
@@ -128,12 +129,12 @@ def make_target(
     host: values.Host,
     types: Iterable[values.DeclaredType],
     **options: typing.Any,
-) -> application.Target:
+) -> targets.Target:
     """What to bring Placement to; GPUs that are not listed stay out."""
     declaration = values.Declaration(tuple(types), values.UnlistedGPUs.IGNORE)
-    plan = mapper.make_plan(declaration, host)
+    plan = plans.make_plan(declaration, host)
     mapper.require_valid(plan)
-    return application.Target(plan, host, node, **options)
+    return targets.Target(plan, host, node, **options)
 
 
 def declare(

@@ -63,6 +63,9 @@ from nova_vgpu.values.plan import LeftAlone
 from nova_vgpu.values.plan import Plan
 from nova_vgpu.values.plan import Provider
 from nova_vgpu.values.plan import Reason
+from nova_vgpu.values.plan_input import Configuration
+from nova_vgpu.values.plan_input import PlanInput
+from nova_vgpu.values.plan_input import TypeNames
 from nova_vgpu.values.problem import Problem
 from nova_vgpu.values.problem import Severity
 from nova_vgpu.values.step import AwaitTypes
@@ -97,6 +100,7 @@ __all__ = (
     'AwaitTypes',
     'Capacity',
     'Change',
+    'Configuration',
     'Consumer',
     'CreateProvider',
     'CreateResourceClass',
@@ -136,6 +140,7 @@ __all__ = (
     'PlacementProvider',
     'PlacementTree',
     'Plan',
+    'PlanInput',
     'Problem',
     'Provider',
     'ReadFault',
@@ -156,6 +161,7 @@ __all__ = (
     'Sriov',
     'Step',
     'TypeFacts',
+    'TypeNames',
     'TypeRequest',
     'UdevCall',
     'UnlistedGPUs',

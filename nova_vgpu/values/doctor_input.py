@@ -41,17 +41,11 @@ class DoctorInput:
     post_copy: finding.Evidence | None = None
     remembered: tuple[tuple[str, str], ...] = ()
 
-    def assignment_of(self, asked: gpu.PhysicalGPU) -> plans.Assignment | None:
-        return next(
-            (a for a in self.plan.assignments if a.gpu.name == asked.name),
-            None,
-        )
-
     def is_wanted(self, asked: gpu.PhysicalGPU) -> bool:
         """Whether the GPU is to serve vGPUs, if that is known.
 
         Without a configuration every GPU is included.
         """
-        return (
-            not self.declaration.types or self.assignment_of(asked) is not None
+        return not self.declaration.types or bool(
+            self.plan.assignments_of(asked.name)
         )

@@ -16,6 +16,7 @@ import dataclasses
 import enum
 
 from nova_vgpu.values import declaration
+from nova_vgpu.values import environment
 from nova_vgpu.values import gpu
 from nova_vgpu.values import problem
 from nova_vgpu.values import vgpu
@@ -45,13 +46,17 @@ class Capacity:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assignment:
-    """One GPU and the declared type that it is to serve.
+    """One GPU and a declared type that it is to serve.
+
+    A GPU may have several of them, each with its share: its own functions and
+    its own capacity.
 
     ``type`` is None while the GPU does not offer what was declared, or cannot
     be read. ``functions`` are the node device names of those functions that
     may have vGPUs: all of the GPU's, or the VFs that the operator listed.
     ``pci_devices`` are VFs, enabled or not, that Nova's PCI tracker assigns
     with their types: they are never among the functions.
+    ``modes`` are those of the GPU, as far as they are known.
     """
 
     gpu: gpu.PhysicalGPU
@@ -61,6 +66,9 @@ class Assignment:
     type: vgpu.VGPUType | None = None
     capacity: Capacity | None = None
     pci_devices: frozenset[str] = frozenset()
+    modes: environment.GPUModes = dataclasses.field(
+        default_factory=environment.GPUModes
+    )
 
     @property
     def serves(self) -> bool:
@@ -91,10 +99,18 @@ class Plan:
     @property
     def gpus(self) -> tuple[gpu.PhysicalGPU, ...]:
         """All GPUs of the host, also those that are left alone."""
-        return (
-            *(assigned.gpu for assigned in self.assignments),
-            *(left.gpu for left in self.left_alone),
-        )
+        gpus = {a.gpu.name: a.gpu for a in self.assignments}
+        gpus |= {left.gpu.name: left.gpu for left in self.left_alone}
+        return tuple(gpus.values())
+
+    def assignments_of(self, gpu: str) -> tuple[Assignment, ...]:
+        """All that a GPU is to serve, by the name of the GPU."""
+        return tuple(a for a in self.assignments if a.gpu.name == gpu)
+
+    @property
+    def serving(self) -> frozenset[str]:
+        """The names of the GPUs that serve something."""
+        return frozenset(a.gpu.name for a in self.assignments if a.serves)
 
     def problems_of(
         self, *severities: problem.Severity

@@ -17,10 +17,10 @@ import uuid
 
 from lab.guest.tests import host
 from lab.guest.tests import kept
-from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import incremental_reader
+from nova_vgpu.host import source as host_source
 from nova_vgpu.host import sysfs
 
 _SYSFS = '/sys'
@@ -53,15 +53,13 @@ class TestLife(host.HostTest):
         And what whoever keeps looking sees, who takes nothing for new that is
         not.
         """
-        source = application.HostSource('qemu:///system', _SYSFS)
+        source = host_source.HostSource('qemu:///system', _SYSFS)
         expected = sysfs.read_host(files.Files(_SYSFS))
         self.assertEqual((), expected.faults)
         again = self.monitor.read()
         self.assertEqual(expected, again)
         self.assertIs(again, self.monitor.read())
-        self.wait_until(
-            'equal', lambda: application.read_host(source) == expected
-        )
+        self.wait_until('equal', lambda: source.read_host() == expected)
         return expected
 
     def assert_exchanges_are_seen(self, gpu: values.PhysicalGPU) -> None:

@@ -23,7 +23,7 @@ import typing
 import fixtures
 import testtools
 
-from nova_vgpu import application
+from nova_vgpu import configuration
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import locks
@@ -31,7 +31,6 @@ from nova_vgpu.host import notify
 from nova_vgpu.host import state
 from nova_vgpu.host import vendor_vfio
 from nova_vgpu.lifecycle import agent
-from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import exporter
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import journal
@@ -105,11 +104,11 @@ class AgentTestCase(testtools.TestCase):
             raise exception.HostUnreadable('libvirt does not answer')
         yield self.machine.libvirt
 
-    def prepare(self) -> tuple[host_access.HostAccess, apply.Configuration]:
-        declaration, problems = application.load_declaration(
-            [str(self.config)], []
+    def prepare(self) -> tuple[host_access.HostAccess, values.Configuration]:
+        loaded = configuration.load(
+            [str(self.config)], [], self.access.state.path
         )
-        return self.access, apply.Configuration(declaration, problems)
+        return self.access, loaded
 
     def show(
         self, report: values.DriftReport | None, counted: tally.Tally

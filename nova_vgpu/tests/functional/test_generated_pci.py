@@ -58,8 +58,9 @@ class TestPCI(testtools.TestCase):
             values.TypeRequest('L40S-24Q', by_address['0001:c8:00.0']),
             values.TypeRequest('L40S-16Q', by_address['0000:41:00.0']),
         )
+        granted = type_requests.grant(HOST, wanted)
         lines = nova_conf.generate(
-            HOST, type_requests.grant(HOST, wanted), values.Reader.PCI
+            HOST, granted, values.Reader.PCI, values.ModesRead()
         ).lines
         path = pathlib.Path(
             self.useFixture(fixtures.TempDir()).path, 'pci.conf'

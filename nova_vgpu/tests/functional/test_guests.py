@@ -24,11 +24,11 @@ import fixtures
 import libvirt
 import testtools
 
-from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import guests
 from nova_vgpu.host import libvirt_nodes
+from nova_vgpu.host import source as host_source
 from nova_vgpu.tests import domains
 
 FIRST, SECOND = (f'{n}1111111-0000-4000-8000-000000000000' for n in (1, 2))
@@ -41,9 +41,8 @@ class LibvirtTest(testtools.TestCase):
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         path = directory / 'node.xml'
         path.write_text(f'<node>{"".join(xml)}</node>')
-        return application.read_guests(
-            application.HostSource(f'test://{path}', str(directory))
-        )
+        source = host_source.HostSource(f'test://{path}', str(directory))
+        return source.read_guests()
 
     def test_running_and_shut_off(self) -> None:
         for running in (True, False):
@@ -116,8 +115,7 @@ class LibvirtTest(testtools.TestCase):
     def test_sysfs_alone_does_not_tell(self) -> None:
         error = self.assertRaises(
             exception.HostUnreadable,
-            application.read_guests,
-            application.HostSource(sysfs_root='/nowhere'),
+            host_source.HostSource(sysfs_root='/nowhere').read_guests,
         )
         self.assertIn('--libvirt qemu:///system', str(error))
 

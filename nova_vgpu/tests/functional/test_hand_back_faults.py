@@ -18,8 +18,8 @@ faster. No server loses anything, and the next run gets there.
 
 import testtools
 
-from nova_vgpu import application
 from nova_vgpu import values
+from nova_vgpu.placement import targets
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import placements
@@ -63,13 +63,13 @@ class HandBackScene(faults.RecreateInput):
         self.allocate(self.name('99'))
         self.target = self.make_target()
 
-    def make_target(self) -> application.HandBack:
+    def make_target(self) -> targets.HandBack:
         addresses = [f'{bus}:00.0' for bus in self.buses]
         declared = [placements.declare('A40-8Q', *addresses[:2])]
         if addresses[2:]:
             declared.append(placements.declare('L40S-24Q', *addresses[2:]))
         plan = placements.make_target(self.node, self.host, declared).plan
-        return application.HandBack(plan, tuple(self.guests), self.node)
+        return targets.HandBack(plan, tuple(self.guests), self.node)
 
     def boot(self, *vgpus: tuple[str, str, str]) -> None:
         """A server with a vGPU of each: the bus, the function, the mdev."""
@@ -175,7 +175,7 @@ class OthersTest(faults.FaultTestCase):
     ) -> tuple[list[values.Change], values.Difference]:
         made: list[values.Change] = []
         through = placements.connect(self.proxy.url)
-        found = application.sync_placement(through, scene.target, made.append)
+        found = targets.sync(through, scene.target, made.append)
         return made, found
 
     def test_somebody_who_comes_before_the_move_is_not_lost(self) -> None:

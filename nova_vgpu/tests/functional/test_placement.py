@@ -16,16 +16,16 @@ import socket
 
 import testtools
 
-from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.placement import client
 from nova_vgpu.placement import retry_policy
+from nova_vgpu.placement import targets
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import placements
 
-FULL = application.Mode.FULL
+FULL = targets.Mode.FULL
 NODE = 'compute1'
 T4S = hosts.make_host(
     hosts.gpu('84:00.0', boards.T4), hosts.gpu('85:00.0', boards.T4)
@@ -42,13 +42,11 @@ class PlacementTestCase(placements.PlacementTestCase):
         super().setUp()
         self.client = placements.connect(self.proxy.url)
 
-    def sync(self, target: application.Target) -> list[values.Change]:
+    def sync(self, target: targets.Target) -> list[values.Change]:
         """Bring Placement there; returns what that took."""
         made: list[values.Change] = []
         self.proxy.reset()
-        self.last = application.sync_placement(
-            self.client, target, made.append
-        )
+        self.last = targets.sync(self.client, target, made.append)
         self.assertEqual(len(made), len(self.proxy.writes))
         return made
 

@@ -28,16 +28,16 @@ import typing
 
 import testtools
 
-from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.placement import retry_policy
+from nova_vgpu.placement import targets
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import placements
 from nova_vgpu.tests import proxy
 
-FULL = application.Mode.FULL
+FULL = targets.Mode.FULL
 # Long enough for an answer on a busy machine.
 TIMEOUT = 0.5
 PATIENT = retry_policy.RetryPolicy(
@@ -57,7 +57,7 @@ GPUS = ('84', '85', '86', '87')
 class RecreateInput:
     """A node with something of everything, and what it is to become."""
 
-    target: application.Target | application.HandBack
+    target: targets.Target | targets.HandBack
 
     def __init__(
         self, running: placements.RunningPlacement, node: str, number: int
@@ -90,7 +90,7 @@ class RecreateInput:
         """Through the proxy."""
         made: list[values.Change] = []
         through = placements.connect(self.proxy.url, patient)
-        application.sync_placement(through, self.target, made.append)
+        targets.sync(through, self.target, made.append)
         return made
 
     def allocate(self, name: str) -> None:
@@ -131,7 +131,7 @@ class FullScene(RecreateInput):
         before = placements.declare(
             'T4-4Q', *(f'{bus}:00.0' for bus in GPUS if bus != '85')
         )
-        application.sync_placement(
+        targets.sync(
             self.direct, self.make_target(before), lambda _change: None
         )
         self.operator.add_traits(self.name('84'), FOREIGN)
@@ -149,7 +149,7 @@ class FullScene(RecreateInput):
             )
         )
 
-    def make_target(self, declared: values.DeclaredType) -> application.Target:
+    def make_target(self, declared: values.DeclaredType) -> targets.Target:
         return placements.make_target(
             self.node, self.host, [declared], mode=FULL, create_root=True
         )

@@ -27,11 +27,11 @@ import fixtures
 import libvirt
 import testtools
 
-from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import libvirt_nodes
+from nova_vgpu.host import source as host_source
 from nova_vgpu.host import sysfs
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
@@ -198,11 +198,9 @@ class ReadersTestCase(testtools.TestCase):
         self.xml.write_text(node_devices.write_node_xml(simulated))
 
     def through_libvirt(self, with_sysfs: bool = True) -> values.Host:
-        return application.read_host(
-            application.HostSource(
-                f'test://{self.xml}', str(self.sysfs) if with_sysfs else None
-            )
-        )
+        return host_source.HostSource(
+            f'test://{self.xml}', str(self.sysfs) if with_sysfs else None
+        ).read_host()
 
     def through_sysfs(self) -> values.Host:
         return sysfs.read_host(files.Files(str(self.sysfs)))
@@ -293,15 +291,14 @@ class TestLibvirtAlone(ReadersTestCase):
         for uri in ('nonsense:///system', 'qemu+none://x/system', 'x'):
             error = self.assertRaises(
                 exception.HostUnreadable,
-                application.read_host,
-                application.HostSource(uri),
+                host_source.HostSource(uri).read_host,
             )
             self.assertIn(uri, str(error))
 
     def test_the_nodes_name_is_libvirts(self) -> None:
         self.write()
-        source = application.HostSource(f'test://{self.xml}')
-        self.assertNotEqual('', application.get_node_name(source))
+        source = host_source.HostSource(f'test://{self.xml}')
+        self.assertNotEqual('', source.get_node_name())
 
     def test_which_uris_are_about_this_machine(self) -> None:
         for uri, expected in (

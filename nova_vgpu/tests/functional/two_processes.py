@@ -33,11 +33,11 @@ from nova_vgpu.host import mdevs
 from nova_vgpu.host import vendor_vfio
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
-from nova_vgpu.plan import mapper
 from nova_vgpu.reconcile import upkeep
 from nova_vgpu.sandbox import libvirt_connection
 from nova_vgpu.sandbox import machine
 from nova_vgpu.tests import live
+from nova_vgpu.tests import plans
 
 FORK = multiprocessing.get_context('fork')
 SECONDS = float(os.environ.get('NOVA_VGPU_SECONDS', '8'))
@@ -134,7 +134,7 @@ def _apply(access: host_access.HostAccess) -> int:
     ends = time.monotonic() + SECONDS
     while time.monotonic() < ends:
         text = DECLARATIONS[count % len(DECLARATIONS)]
-        configuration = apply.Configuration(live.declare(text))
+        configuration = values.Configuration(live.declare(text))
         outcome = apply.apply(access, configuration, live.Recorder())
         # A GPU can be filled by the other process in the meantime.
         lost = [f for f in outcome.failures if 'o space' not in str(f)]
@@ -183,7 +183,7 @@ def _choose(
     """An idle vGPU of a GPU, or a new one; None if it has no room."""
     with access.connect() as connection:
         state = host_access.read_state(access, connection, print)
-        plan = mapper.make_plan(declaration, state.host)
+        plan = plans.make_plan(declaration, state.host)
         assigned = plan.assignments[turn % len(plan.assignments)]
         wanted, taken = assigned.type, set(state.usage.owners)
         if wanted is None or wanted.name is None:

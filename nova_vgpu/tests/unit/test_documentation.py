@@ -31,15 +31,17 @@ from unittest import mock
 
 import testtools
 
-from nova_vgpu import application
+from nova_vgpu import configuration
 from nova_vgpu import values
 from nova_vgpu.cmd import main
 from nova_vgpu.host import files
+from nova_vgpu.host import source as host_source
 from nova_vgpu.knowledge import traits
 from nova_vgpu.knowledge import vendors
 from nova_vgpu.lifecycle import exporter
 from nova_vgpu.lifecycle import tally
 from nova_vgpu.plan import mapper
+from nova_vgpu.plan import mig
 from nova_vgpu.plan import readiness
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
@@ -138,13 +140,12 @@ class DocumentationTestCase(testtools.TestCase):
         return str(root)
 
     def make_plan(self, sysfs_root: str, config: pathlib.Path) -> values.Plan:
-        declaration, problems = application.load_declaration(
-            [str(config)], [str(self.config_dir)]
+        loaded = configuration.load([str(config)], [str(self.config_dir)])
+        source = host_source.HostSource(sysfs_root=sysfs_root)
+        host = source.read_host()
+        return mapper.make_plan(
+            loaded.plan_input(host, source.read_modes(host))
         )
-        host = application.read_host(
-            application.HostSource(sysfs_root=sysfs_root)
-        )
-        return mapper.make_plan(declaration, host, problems)
 
 
 class TestExamples(DocumentationTestCase):
@@ -269,7 +270,8 @@ class TestFindings(DocumentationTestCase):
         self.assertEqual(sorted(_codes_of_findings()), sorted(self.explained))
 
     def test_every_obstacle_is_linked_to(self) -> None:
-        self.assertEqual(sorted(readiness.OBSTACLES), sorted(self.linked))
+        codes = readiness.OBSTACLES | mig.MODE_PROBLEMS
+        self.assertEqual(sorted(codes), sorted(self.linked))
 
 
 class TestLog(DocumentationTestCase):

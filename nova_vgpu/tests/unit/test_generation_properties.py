@@ -20,13 +20,13 @@ import hypothesis
 from hypothesis import strategies as st
 import testtools
 
-from nova_vgpu import application
+from nova_vgpu import configuration
 from nova_vgpu import values
 from nova_vgpu.generate import nova_conf
 from nova_vgpu.generate import type_requests
 from nova_vgpu.plan import capacity
-from nova_vgpu.plan import mapper
 from nova_vgpu.plan import type_matching
+from nova_vgpu.tests import plans
 from nova_vgpu.tests.unit import strategies
 from nova_vgpu.tests.unit import test_properties
 
@@ -60,7 +60,8 @@ def generate(
         for gpu in host.gpus
         if gpu.name in by_gpu
     ]
-    return nova_conf.generate(host, type_requests.grant(host, wanted), reader)
+    granted = type_requests.grant(host, wanted)
+    return nova_conf.generate(host, granted, reader, values.ModesRead())
 
 
 def plan_again(fragment: values.Fragment, host: values.Host) -> values.Plan:
@@ -68,12 +69,13 @@ def plan_again(fragment: values.Fragment, host: values.Host) -> values.Plan:
     with tempfile.TemporaryDirectory() as directory:
         path = pathlib.Path(directory, 'vgpu.conf')
         path.write_text('\n'.join(fragment.lines))
-        declaration, problems = application.load_declaration([], [directory])
+        loaded = configuration.load([], [directory])
     assert fragment.declaration is not None
-    assert not problems, problems
+    assert not loaded.problems, loaded.problems
+    declaration = loaded.declaration
     assert declaration.types == fragment.declaration.types
     assert declaration.unlisted == fragment.declaration.unlisted
-    return mapper.make_plan(declaration, host)
+    return plans.make_plan(declaration, host)
 
 
 def mediated(host: values.Host, by_gpu: dict[str, str]) -> dict[str, str]:

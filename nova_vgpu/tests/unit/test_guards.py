@@ -50,10 +50,10 @@ BELOW: dict[str, tuple[str, ...]] = {
     'reconcile': ('values', 'exception', 'knowledge', 'plan'),
     'diagnose': ('values', 'exception', 'knowledge', 'plan'),
     'generate': ('values', 'exception', 'knowledge', 'plan'),
-    'placement': ('values', 'exception'),
+    'placement': ('values', 'exception', 'conf', 'publish'),
 }
 #: From the bottom up: each imports all of those above and those before it.
-ON_TOP = ('application', 'lifecycle', 'compute', 'cmd')
+ON_TOP = ('configuration', 'lifecycle', 'compute', 'cmd')
 LAYERS = (*BELOW, *ON_TOP)
 #: "is no X" for "is not an X" (but not "there is no X"), and pronouns in place
 #: of who it is.
@@ -171,6 +171,27 @@ def list_calls(tree: ast.Module) -> Iterator[str]:
             yield ast.unparse(node.func)
 
 
+def list_plans(tree: ast.Module) -> Iterator[ast.Call]:
+    """Every call of the function that makes a plan."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith(
+            'mapper.make_plan'
+        ):
+            yield node
+
+
+def is_of_configuration(call: ast.Call) -> bool:
+    """Whether what is given to the mapper comes from a configuration."""
+    if len(call.args) != 1 or call.keywords:
+        return False
+    given = call.args[0]
+    return (
+        isinstance(given, ast.Call)
+        and isinstance(given.func, ast.Attribute)
+        and given.func.attr == 'plan_input'
+    )
+
+
 def layer_of(name: str) -> str:
     """The layer of a module, by its path or by its dotted name."""
     return re.split(r'[/.]', name.removeprefix('nova_vgpu.'))[0]
@@ -230,6 +251,49 @@ class TestLayers(testtools.TestCase):
             if imported.startswith(('nova_vgpu.tests', '.', 'testtools'))
         ]
         self.assertEqual([], wrong)
+
+
+class TestPlans(testtools.TestCase):
+    """All plans are made of the same input, by one function."""
+
+    def test_one_place_puts_the_input_of_a_plan_together(self) -> None:
+        makers = [
+            name
+            for name, tree in list_modules()
+            for call in list_calls(tree)
+            if call.rpartition('.')[2] == 'PlanInput'
+        ]
+        self.assertEqual(['values/plan_input.py'], makers)
+
+    def test_the_mapper_is_given_nothing_else(self) -> None:
+        asked = set()
+        wrong = []
+        for name, tree in list_modules():
+            asked.update([name] if list(list_plans(tree)) else [])
+            wrong += [
+                f'{name}:{call.lineno}'
+                for call in list_plans(tree)
+                if not is_of_configuration(call)
+            ]
+            # By another name it could be given anything.
+            wrong += [
+                f'{name} imports {imported}'
+                for imported in list_imports(tree)
+                if imported == 'nova_vgpu.plan.mapper.make_plan'
+            ]
+        self.assertEqual([], wrong)
+        self.assertIn('cmd/base.py', asked)
+        self.assertIn('compute/planner.py', asked)
+
+    def test_the_guard_sees_an_input_of_another_making(self) -> None:
+        for text in (
+            'mapper.make_plan(declaration, host)',
+            'mapper.make_plan(mine)',
+            'mapper.make_plan(given=mine)',
+            'mapper.make_plan(dataclasses.replace(given, host=host))',
+        ):
+            (call,) = list_plans(ast.parse(text))
+            self.assertFalse(is_of_configuration(call), text)
 
 
 class TestFiles(testtools.TestCase):

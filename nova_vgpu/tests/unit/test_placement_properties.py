@@ -20,11 +20,11 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import traits
-from nova_vgpu.plan import mapper
 from nova_vgpu.publish import full_sync
 from nova_vgpu.publish import ownership
 from nova_vgpu.publish import providers
 from nova_vgpu.publish import trait_sync
+from nova_vgpu.tests import plans
 from nova_vgpu.tests import trees
 from nova_vgpu.tests.unit import strategies
 from nova_vgpu.tests.unit import test_properties
@@ -93,7 +93,7 @@ def situations(draw: st.DrawFn) -> Situation:
             for declared in world.declaration.types
         ),
     )
-    plan = mapper.make_plan(declaration, world.host)
+    plan = plans.make_plan(declaration, world.host)
     hypothesis.assume(not plan.problems_of(values.Severity.FATAL))
     devices = {'pci_0000_99_00_0': True}
     for gpu in world.host.gpus:

@@ -23,6 +23,7 @@ from nova_vgpu import values
 from nova_vgpu.plan import mapper
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.tests import plans
 from nova_vgpu.tests.unit import strategies
 
 FATAL = values.Severity.FATAL
@@ -48,7 +49,7 @@ sound_world = hypothesis.given(world=strategies.worlds(sound=True))
 
 
 def plan_of(world: strategies.World) -> values.Plan:
-    return mapper.make_plan(world.declaration, world.host)
+    return plans.make_plan(world.declaration, world.host)
 
 
 def codes_of(
@@ -116,7 +117,7 @@ class TestGPUs(testtools.TestCase):
     def test_nothing_set_changes_nothing(
         self, world: strategies.World
     ) -> None:
-        plan = mapper.make_plan(values.Declaration(), world.host)
+        plan = plans.make_plan(values.Declaration(), world.host)
         self.assertEqual((), plan.assignments)
         self.assertEqual((), plan.problems_of(FATAL))
 
@@ -190,8 +191,8 @@ class TestProblems(testtools.TestCase):
         plan = plan_of(world)
         self.assertEqual(plan, plan_of(world))
         self.assertEqual(len(set(plan.problems)), len(plan.problems))
-        again = mapper.make_plan(
-            world.declaration, world.host, found_before=plan.problems
+        again = plans.make_plan(
+            world.declaration, world.host, problems=plan.problems
         )
         self.assertEqual(set(plan.problems), set(again.problems))
 
@@ -231,7 +232,7 @@ class TestProblems(testtools.TestCase):
                 types = list(world.declaration.types)
                 types[number] = cured
                 after = set(
-                    mapper.make_plan(
+                    plans.make_plan(
                         dataclasses.replace(
                             world.declaration, types=tuple(types)
                         ),

@@ -22,7 +22,7 @@ import urllib.parse
 
 import fixtures
 
-from nova_vgpu import application
+from nova_vgpu import configuration
 from nova_vgpu.conf import devices
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
@@ -116,9 +116,8 @@ class DocumentedFlavorsTest(test_servers.OurTestBase):
     def start_with(self, host: str, config: str, *gpus: typing.Any) -> None:
         """Start a host with a configuration of the documentation."""
         empty = self.useFixture(fixtures.TempDir()).path
-        declared = application.load_declaration(
-            [str(EXAMPLES / config)], [empty]
-        )
+        loaded = configuration.load([str(EXAMPLES / config)], [empty])
+        declared = loaded.declaration, loaded.problems
         with fixtures.MockPatchObject(
             devices, 'read_declaration', lambda _conf: declared
         ):

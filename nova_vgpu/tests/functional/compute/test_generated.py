@@ -42,8 +42,9 @@ def write_fragment(*types: str) -> str:
     for text in types:
         address, _, type_ = text.rpartition('=')
         wanted.append(values.TypeRequest(type_, by_address.get(address)))
+    granted = type_requests.grant(host, wanted)
     fragment = nova_conf.generate(
-        host, type_requests.grant(host, wanted), values.Reader.NOVA
+        host, granted, values.Reader.NOVA, values.ModesRead()
     )
     return '\n'.join(fragment.lines)
 

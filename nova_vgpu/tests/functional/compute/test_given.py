@@ -16,9 +16,9 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.compute import given
-from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 FIRST, SECOND = 'pci_0000_c8_00_4', 'pci_0000_c8_00_5'
 SERVER = '7a1c3a52-0b6a-4c8e-9f0e-54d2c4c1c005'
@@ -27,7 +27,7 @@ SERVER = '7a1c3a52-0b6a-4c8e-9f0e-54d2c4c1c005'
 def make_plan(*created: str) -> values.Plan:
     """Of a host on which nothing is declared."""
     card = hosts.gpu('c8:00.0', boards.L40S, *created, vfs=4, vendor_vfio=True)
-    return mapper.make_plan(values.Declaration(), hosts.make_host(card))
+    return plans.make_plan(values.Declaration(), hosts.make_host(card))
 
 
 def make_guest(*functions: str, is_server: bool = True) -> values.Guest:

@@ -19,7 +19,6 @@ from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 import nova.conf
 
-from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.conf import devices
 from nova_vgpu.host import guests
@@ -27,9 +26,10 @@ from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.placement import client
 from nova_vgpu.placement import request
 from nova_vgpu.placement import retry_policy
-from nova_vgpu.plan import mapper
+from nova_vgpu.placement import targets
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 from nova_vgpu.tests.functional.compute import base
 from nova_vgpu.tests.functional.compute import simulated
 
@@ -77,13 +77,13 @@ class GoingBackTest(simulated.SimulatedTestBase):
         compute.stop()
         declaration, problems = devices.read_declaration(CONF)
         host = libvirt_nodes.read_host(connection)
-        target = application.HandBack(
-            mapper.make_plan(declaration, host, problems),
+        target = targets.HandBack(
+            plans.make_plan(declaration, host, problems),
             guests.read_guests(connection),
             HOST,
         )
         made: list[values.Change] = []
-        found = application.sync_placement(self.connect(), target, made.append)
+        found = targets.sync(self.connect(), target, made.append)
         return made, found
 
     def mdev_uuids_of(self, server: typing.Any) -> set[str]:

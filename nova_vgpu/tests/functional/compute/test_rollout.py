@@ -19,13 +19,13 @@ from keystoneauth1 import session
 from keystoneauth1 import token_endpoint
 import nova.conf
 
-from nova_vgpu import application
 from nova_vgpu import values
 from nova_vgpu.conf import devices
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.placement import client
 from nova_vgpu.placement import request
-from nova_vgpu.plan import mapper
+from nova_vgpu.placement import targets
+from nova_vgpu.tests import plans
 from nova_vgpu.tests.functional.compute import base
 from nova_vgpu.tests.functional.compute import simulated
 from nova_vgpu.tests.functional.compute import test_servers
@@ -129,8 +129,6 @@ class RolloutTest(simulated.SimulatedTestBase):
         connection = self.connection(HOST)
         host = libvirt_nodes.read_host(connection, connection.pci_info.sysfs)
         declaration, _ = devices.read_declaration(CONF)
-        plan = mapper.make_plan(declaration, host)
-        found = application.diff_placement(
-            placement, application.Target(plan, host, HOST)
-        )
+        plan = plans.make_plan(declaration, host)
+        found = targets.diff(placement, targets.Target(plan, host, HOST))
         self.assertEqual(values.Difference(), found)

@@ -234,12 +234,10 @@ class TestInterruptedSync(test_commands.CommandTestCase):
             report(values.CreateTrait('CUSTOM_X'))
             raise KeyboardInterrupt
 
-        name = 'nova_vgpu.application.'
+        name = 'nova_vgpu.placement.targets.'
         with (
-            fixtures.MonkeyPatch(f'{name}sync_placement', sync),
-            fixtures.MonkeyPatch(
-                f'{name}connect_to_placement', lambda *_: None
-            ),
+            fixtures.MonkeyPatch(f'{name}sync', sync),
+            fixtures.MonkeyPatch(f'{name}connect', lambda *_: None),
         ):
             answer = self.run_on_host('provider', 'sync', '--node', 'x')
         self.assertEqual(130, answer.code)

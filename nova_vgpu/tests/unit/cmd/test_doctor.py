@@ -115,7 +115,7 @@ class TestFindings(DoctorTestCase):
             list(row),
         )
         self.assertEqual(
-            {'source': '/usr/sbin/mdevctl', 'value': 'not there'},
+            {'source': '/usr/sbin/mdevctl', 'value': 'not found'},
             row['Evidence'][0],
         )
 

@@ -56,7 +56,7 @@ class TestReading(test_doctor.DoctorTestCase):
             for word in (
                 '[devices]enabled_vgpu_types',
                 'nvidia-231 was GRID T4-8Q',
-                'means GRID T4-2Q now',
+                'is GRID T4-2Q now',
                 'T4-8Q for what was served so far',
             ):
                 self.assertIn(word, told, command[0])
@@ -119,7 +119,12 @@ class TestApply(test_changes.ChangeTestCase):
         self.assertEqual(0, self.run_it('check').code)
         self.machine.kernel.reboot(upgrade=True)
         before = self.host.describe()
-        for command in (('apply',), ('apply', '--dry-run'), ('check',)):
+        for command in (
+            ('apply',),
+            ('apply', '--dry-run'),
+            ('check',),
+            ('device', 'enable', live.T4, '--type', 'T4-4Q'),
+        ):
             answer = self.run_it(*command)
             self.assertEqual(2, answer.code, command[0])
             told = ' '.join((answer.stdout + answer.stderr).split())

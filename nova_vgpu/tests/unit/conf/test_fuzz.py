@@ -27,7 +27,7 @@ import hypothesis
 from hypothesis import strategies as st
 import testtools
 
-from nova_vgpu import application
+from nova_vgpu import configuration
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.plan import mapper
@@ -118,16 +118,19 @@ class TestStrangeFiles(testtools.TestCase):
         self.directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.path = self.directory / 'nova.conf'
 
-    def load(
-        self, content: bytes
-    ) -> tuple[values.Declaration, tuple[values.Problem, ...]]:
+    def load(self, content: bytes) -> values.Configuration:
         self.path.write_bytes(content)
-        return application.load_declaration([str(self.path)], [])
+        return configuration.load([str(self.path)], [])
+
+    def plan(self, loaded: values.Configuration) -> values.Plan:
+        return mapper.make_plan(
+            loaded.plan_input(values.Host(), values.ModesRead())
+        )
 
     def refused(self, *, files: list[str], dirs: list[str]) -> str:
         error = self.assertRaises(
             exception.ConfigFileError,
-            application.load_declaration,
+            configuration.load,
             files,
             dirs,
         )
@@ -136,9 +139,7 @@ class TestStrangeFiles(testtools.TestCase):
 
     def test_odd_contents_are_a_declaration_all_the_same(self) -> None:
         for description, content in DECLARED:
-            declaration, problems = self.load(content)
-            self.assertIsInstance(declaration, values.Declaration)
-            plan = mapper.make_plan(declaration, values.Host(), problems)
+            plan = self.plan(self.load(content))
             for problem in plan.problems:
                 self.assertNotEqual('', problem.message, description)
 
@@ -205,10 +206,9 @@ class TestStrangeFiles(testtools.TestCase):
             self.assertIn(str(self.path), told, os.strerror(number))
 
     def test_a_reference_to_itself_is_a_value_to_correct(self) -> None:
-        _, problems = self.load(
+        problem = self.load(
             b'[devices]\nenabled_vgpu_types = $devices.enabled_vgpu_types\n'
-        )
-        problem = problems[0]
+        ).problems[0]
         self.assertIs(values.Severity.FATAL, problem.severity)
         self.assertEqual('[devices]enabled_vgpu_types', problem.subject)
 
@@ -218,8 +218,8 @@ class TestStrangeFiles(testtools.TestCase):
         self, content: bytes
     ) -> None:
         try:
-            declaration, problems = self.load(content)
+            loaded = self.load(content)
         except exception.ConfigFileError as error:
             self.assertIn(str(self.path), str(error))
         else:
-            mapper.make_plan(declaration, values.Host(), problems)
+            self.plan(loaded)

@@ -21,11 +21,11 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.diagnose import diagnosis
-from nova_vgpu.plan import mapper
 from nova_vgpu.plan import readiness
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 T4 = hosts.gpu('84:00.0', boards.T4)
 A40 = hosts.gpu('41:00.0', boards.A40, vfs=32)
@@ -68,7 +68,7 @@ def examine(
     return values.DoctorInput(
         host,
         declaration,
-        mapper.make_plan(declaration, host, problems),
+        plans.make_plan(declaration, host, problems, modes=known.get('modes')),
         **({'surroundings': SOUND} | known),
     )
 

@@ -34,7 +34,8 @@ def generate(
     host: values.Host, reader: values.Reader, *types: str
 ) -> values.Fragment:
     wished = [values.TypeRequest(type_) for type_ in types]
-    return nova_conf.generate(host, type_requests.grant(host, wished), reader)
+    granted = type_requests.grant(host, wished)
+    return nova_conf.generate(host, granted, reader, values.ModesRead())
 
 
 def with_vgpus(

@@ -35,10 +35,10 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
-from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import tree
+from nova_vgpu.tests import plans
 
 PCI = 'bus/pci/devices'
 MDEV_BUS = 'class/mdev_bus'
@@ -206,7 +206,7 @@ class TestDamagedSysfs(testtools.TestCase):
                 self.assertEqual(set(), functions - told)
                 listed = tuple(str(vf.address) for vf in gpu.vfs)
                 declared = values.DeclaredType('x', 'vgpu_x', listed)
-                plan = mapper.make_plan(values.Declaration((declared,)), host)
+                plan = plans.make_plan(values.Declaration((declared,)), host)
                 self.assertEqual((), plan.problems_of(values.Severity.FATAL))
 
     def read_with(self, path: pathlib.Path, damage: Damage) -> list[str]:

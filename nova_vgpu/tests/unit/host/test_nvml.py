@@ -26,6 +26,12 @@ T4 = values.PciAddress.parse('84:00.0')
 A40 = values.PciAddress.parse('41:00.0')
 
 
+def make_gpu(
+    address: values.PciAddress, driver: str = nvml.DRIVER
+) -> values.PhysicalGPU:
+    return values.PhysicalGPU(address.node_device_name, address, driver=driver)
+
+
 class FakeNVMLError(Exception):
     """As of the binding: an error with a number."""
 
@@ -79,7 +85,9 @@ class NVMLTestCase(testtools.TestCase):
     ) -> values.ModesRead:
         modules = typing.cast(typing.Any, {'pynvml': library})
         with mock.patch.dict('sys.modules', modules):
-            return nvml.read_modes(addresses or (T4,))
+            return nvml.read_modes(
+                values.Host(tuple(map(make_gpu, addresses or (T4,))))
+            )
 
 
 class TestAnswers(NVMLTestCase):
@@ -104,6 +112,15 @@ class TestAnswers(NVMLTestCase):
             found,
         )
         self.assertEqual('nvmlShutdown', library.asked[-1])
+
+    def test_gpus_of_other_drivers_are_not_asked_about(self) -> None:
+        library = FakeNVML()
+        with mock.patch.dict(
+            'sys.modules', typing.cast(typing.Any, {'pynvml': library})
+        ):
+            found = nvml.read_modes(values.Host((make_gpu(T4, 'nouveau'),)))
+        self.assertEqual(values.ModesRead(), found)
+        self.assertEqual([], library.asked)
 
     def test_one_question_that_is_not_answered(self) -> None:
         for function, field in (

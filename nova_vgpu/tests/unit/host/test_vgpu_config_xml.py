@@ -21,10 +21,10 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import vgpu_config_xml
-from nova_vgpu.plan import mapper
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 FILE = """<?xml version="1.0" encoding="utf-8"?>
 <vgpuconfig>
@@ -67,13 +67,13 @@ class TestTypeNames(testtools.TestCase):
         self.path.write_text(FILE)
         found = [
             providers.list_providers(
-                mapper.make_plan(DECLARED, self.complete(host)), 'node'
+                plans.make_plan(DECLARED, self.complete(host)), 'node'
             )
             for host in (HALF, FULL)
         ]
         self.assertEqual(1, len(found[0]))
         self.assertEqual(found[0], found[1])
-        plan = mapper.make_plan(DECLARED, self.complete(FULL))
+        plan = plans.make_plan(DECLARED, self.complete(FULL))
         self.assertEqual((), plan.problems)
 
     def test_a_host_that_tells_all_names_needs_no_file(self) -> None:

@@ -24,6 +24,7 @@ from nova_vgpu import values
 from nova_vgpu.host import locks
 from nova_vgpu.host import vendor_vfio
 from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import drift_report
 from nova_vgpu.lifecycle import step_runner
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import libvirt_host
@@ -197,6 +198,24 @@ class TestServers(testtools.TestCase):
         self.host.set_type('0000:c1:00.4', 'NVIDIA L40S-12Q')
         self.start_all()
 
+    def test_the_mode_of_a_gpu_that_mixes_sizes_already(self) -> None:
+        self.boot_all()
+        other = live.ALL_THREE.replace('L40S-24Q', 'L40S-12Q')
+        self.host.machine.kernel.reboot()
+        gpu = values.PciAddress.parse(live.L40S)
+        for mixed, expected in ((True, 0), (False, 1), (None, 1)):
+            modes = ((gpu, values.GPUModes(heterogeneous=mixed)),)
+            access = self.host.make_host_access(
+                read_modes=lambda _host, modes=modes: values.ModesRead(modes)
+            )
+            draft = apply.plan(access, self.host.load(other), live.Recorder())
+            found = [
+                step
+                for step in draft.steps
+                if isinstance(step, values.SetHeterogeneous)
+            ]
+            self.assertEqual(expected, len(found), str(mixed))
+
     def test_idle_vgpus_of_another_type_go(self) -> None:
         self.boot_all()
         for name in ('web', 'db', 'ai'):
@@ -232,16 +251,19 @@ class TestMig(testtools.TestCase):
         )
         self.host = self.useFixture(live.LiveHost(card))
         modes = ((card.address, values.GPUModes(mig=mig)),)
-        access = self.host.make_host_access(
-            read_modes=lambda _addresses: values.ModesRead(modes)
+        self.access = self.host.make_host_access(
+            read_modes=lambda _host: values.ModesRead(modes)
         )
-        configuration = apply.Configuration(live.declare(MIG_BACKED))
-        return apply.apply(access, configuration, live.Recorder())
+        self.configuration = values.Configuration(live.declare(MIG_BACKED))
+        return apply.apply(self.access, self.configuration, live.Recorder())
 
     def test_the_mode_is_off(self) -> None:
         outcome = self.apply(values.Mode(False, False), instances=False)
         (problem,) = outcome.problems
         self.assertEqual('mig-off', problem.code)
+        seen = drift_report.read(self.access, self.configuration, self.fail)
+        self.assertIn(problem, seen.plan.problems)
+        self.assertEqual((), seen.steps)
         self.assertIn('-mig 1', problem.cure)
         self.assertEqual({}, self.host.vgpus('0000:41:00.0'))
 
@@ -283,7 +305,7 @@ class TestPlacesOfVirtualFunctions(testtools.TestCase):
                 return '0' if number == '0' else found
 
         access = host.make_host_access(tree=Forgetful(host.machine.kernel))
-        configuration = apply.Configuration(live.declare(declared))
+        configuration = values.Configuration(live.declare(declared))
         outcome = apply.apply(access, configuration, live.Recorder())
         self.assertEqual([], outcome.failures)
         host.machine.libvirt.start_guest('ai')
@@ -440,7 +462,7 @@ class TestMisfortune(testtools.TestCase):
             self.libvirt.list_devices = hiccup  # type: ignore[method-assign] # for a moment
 
         access = self.host.make_host_access(sleep=sleeping)
-        configuration = apply.Configuration(live.declare(live.ALL_THREE))
+        configuration = values.Configuration(live.declare(live.ALL_THREE))
         outcome = apply.apply(access, configuration, live.Recorder())
         self.assertEqual([], outcome.failures)
         self.assertEqual(5, self.host.describe()[f'{live.L40S} VFs'])
@@ -455,7 +477,7 @@ class TestMisfortune(testtools.TestCase):
         with locks.hold_claims(access.locks, 1, exclusive=False):
             outcome = apply.apply(
                 access,
-                apply.Configuration(live.declare(other)),
+                values.Configuration(live.declare(other)),
                 live.Recorder(),
             )
         (failure,) = outcome.failures
@@ -474,7 +496,7 @@ class TestMisfortune(testtools.TestCase):
         )
         access = self.host.make_host_access(timeout=0.2)
         outcome = apply.apply(
-            access, apply.Configuration(live.declare(AHEAD)), live.Recorder()
+            access, values.Configuration(live.declare(AHEAD)), live.Recorder()
         )
         self.assertEqual({live.L40S}, {f.step.gpu for f in outcome.failures})
         self.assertIn('timed out', str(outcome.failures[0]))
@@ -486,7 +508,9 @@ class TestMisfortune(testtools.TestCase):
         access = self.host.make_host_access(list_unshared=lambda: (4711,))
         reporter = live.Recorder()
         apply.apply(
-            access, apply.Configuration(live.declare(live.ALL_THREE)), reporter
+            access,
+            values.Configuration(live.declare(live.ALL_THREE)),
+            reporter,
         )
         (told,) = (text for text in reporter.warnings if 'locks' in text)
         for word in ('process 4711', access.locks, 'lock_path'):

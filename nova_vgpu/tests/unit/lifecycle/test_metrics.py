@@ -19,10 +19,10 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.lifecycle import exporter
 from nova_vgpu.lifecycle import tally
-from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 T4 = '0000:84:00.0'
 A40 = '0000:41:00.0'
@@ -64,7 +64,7 @@ class MetricsTestCase(testtools.TestCase):
             unlisted=values.UnlistedGPUs.IGNORE,
         )
         report = values.DriftReport(
-            mapper.make_plan(declaration, host, ()),
+            plans.make_plan(declaration, host, ()),
             host,
             values.Usage(guests),
             **of_report,

@@ -71,7 +71,7 @@ class RenumberingTestCase(testtools.TestCase):
     def assert_stopped(self) -> None:
         """Apply, the real one and the dry run, and look."""
         access = self.host.access
-        configuration = apply.Configuration(live.declare(BY_ID))
+        configuration = self.host.load(BY_ID)
         for run in (apply.apply, apply.plan):
             error = self.assertRaises(
                 exception.InvalidLibvirtGPUConfig,
@@ -138,11 +138,11 @@ class TestUpgrade(RenumberingTestCase):
         self.host = self.useFixture(live.LiveHost(*live.bare_gpus()[1:]))
         self.file = self.host.path / 'state' / type_id_store.FILE
         access = self.host.make_host_access(complete=lambda host: host)
-        text = BY_ID.replace(f'{_id_of("T4-4Q")}, ', '')
-        configuration = apply.Configuration(live.declare(text))
-        apply.apply(access, configuration, live.Recorder())
+        declared = BY_ID.replace(f'{_id_of("T4-4Q")}, ', '')
+        apply.apply(access, self.host.load(declared), live.Recorder())
         text = self.file.read_text()
         self.upgrade()
+        configuration = self.host.load(declared)
         for _ in range(2):
             error = self.assertRaises(
                 exception.InvalidLibvirtGPUConfig,
@@ -177,43 +177,38 @@ class TestMemory(RenumberingTestCase):
         self.assertEqual(self.names_now(), self.remembered())
 
     def test_a_dry_run_writes_nothing(self) -> None:
-        configuration = apply.Configuration(live.declare(BY_ID))
+        configuration = self.host.load(BY_ID)
         apply.plan(self.host.access, configuration, live.Recorder())
         self.assertFalse(self.file.exists())
 
     def test_a_damaged_file_is_put_aside(self) -> None:
         self.host.apply(BY_ID)
         self.file.write_text('{')
-        configuration, recorder = (
-            apply.Configuration(live.declare(BY_ID)),
-            live.Recorder(),
-        )
+        configuration, recorder = self.host.load(BY_ID), live.Recorder()
+        self.assertIn(str(self.file), configuration.problems[0].message)
         apply.plan(self.host.access, configuration, recorder)
         self.assertEqual('{', self.file.read_text())
         apply.apply(self.host.access, configuration, recorder)
         aside = self.file.with_name('types.json.unreadable')
         self.assertEqual('{', aside.read_text())
         self.assertEqual(self.names_now(), self.remembered())
-        dry, real = recorder.warnings
-        self.assertIn(str(self.file), dry)
-        self.assertIn(str(aside), real)
+        (warning,) = recorder.warnings
+        self.assertIn(str(aside), warning)
 
     def test_a_file_that_cannot_be_read_is_left_alone(self) -> None:
         self.file.mkdir(parents=True)
-        configuration, recorder = (
-            apply.Configuration(live.declare(BY_ID)),
-            live.Recorder(),
-        )
+        configuration, recorder = self.host.load(BY_ID), live.Recorder()
         outcome = apply.apply(self.host.access, configuration, recorder)
         self.assertEqual([], outcome.failures)
         self.assertTrue(self.file.is_dir())
-        (warning,) = recorder.warnings
-        self.assertIn(str(self.file), warning)
+        (problem,) = configuration.problems
+        self.assertIn(str(self.file), problem.message)
+        self.assertEqual([], recorder.warnings)
 
     def test_a_look_leaves_a_damaged_file_to_others(self) -> None:
         self.host.apply(BY_ID)
         self.file.write_text('{')
-        configuration = apply.Configuration(live.declare(BY_ID))
+        configuration = self.host.load(BY_ID)
         seen = drift_report.read(self.host.access, configuration, self.fail)
         (problem,) = seen.plan.problems
         self.assertEqual('type-memory-lost', problem.code)

@@ -30,10 +30,10 @@ from nova_vgpu import values
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import step_runner
-from nova_vgpu.plan import mapper
 from nova_vgpu.reconcile import manual_steps
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import live
+from nova_vgpu.tests import plans
 
 _SEQUENCES = int(os.environ.get('HYPOTHESIS_SEQUENCES', '40'))
 
@@ -129,7 +129,7 @@ class Life(stateful.RuleBasedStateMachine):
         declaration = live.declare(self.declared)
 
         def plan(state: host_access.HostState) -> apply.ManualSteps:
-            made = mapper.make_plan(declaration, state.host)
+            made = plans.make_plan(declaration, state.host)
             step = manual_steps.enable_device(
                 state.host,
                 state.usage,
@@ -177,7 +177,7 @@ class Life(stateful.RuleBasedStateMachine):
     def boot_server(self, gpu: str) -> None:
         """As nova-compute does it: an idle vGPU of the type, or a new one."""
         state = self._read()
-        made = mapper.make_plan(live.declare(self.declared), state.host)
+        made = plans.make_plan(live.declare(self.declared), state.host)
         for assigned in made.assignments:
             if str(assigned.gpu) == gpu and assigned.type is not None:
                 try:
@@ -286,7 +286,7 @@ class Life(stateful.RuleBasedStateMachine):
     def _check_declared(self) -> None:
         """Every declared GPU serves, and servers can start."""
         state = self._read()
-        made = mapper.make_plan(live.declare(self.declared), state.host)
+        made = plans.make_plan(live.declare(self.declared), state.host)
         assert not made.problems_of(values.Severity.ERROR), made.problems
         for server, vgpus in self.servers.items():
             there = self.host.describe()

@@ -200,7 +200,7 @@ class TestServersThatAreOff(UpgradeTest):
         self.host.apply(AHEAD)
         before = self.host.describe()
         self.kernel.reboot(upgrade=True)
-        configuration = apply.Configuration(live.declare(AHEAD))
+        configuration = self.host.load(AHEAD)
         for recorder in (Removed(), Begun()):
             self.assertRaises(
                 Killed, apply.apply, self.host.access, configuration, recorder
@@ -263,7 +263,7 @@ class TestCreationsThatFail(UpgradeTest):
                 if isinstance(step, values.SetMdev) and step.uuid == uuid:
                     kernel.fail('/create', errno.EIO)
 
-        configuration = apply.Configuration(live.declare(self.text))
+        configuration = self.host.load(self.text)
         outcome = apply.apply(self.host.access, configuration, Recorder())
         self.assertIn(uuid, str(outcome.failures))
         self.kernel.faults.clear()
@@ -313,7 +313,7 @@ class TestServersThatRun(UpgradeTest):
             def begin(self, step: values.Step) -> None:
                 test.libvirt.start_guest('web')
 
-        configuration = apply.Configuration(live.declare(live.ALL_THREE))
+        configuration = self.host.load(live.ALL_THREE)
         outcome = apply.apply(self.host.access, configuration, Recorder())
         self.assertEqual([], outcome.failures)
         self.assertIn('(web, which runs)', str(outcome.refusals))

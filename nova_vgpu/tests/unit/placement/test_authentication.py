@@ -19,9 +19,9 @@ import typing
 import fixtures
 import testtools
 
-from nova_vgpu import application
 from nova_vgpu import exception
 from nova_vgpu.placement import client
+from nova_vgpu.placement import targets
 
 URL = 'http://192.0.2.1/placement'
 SECRET = 's3cret'
@@ -73,9 +73,7 @@ class AuthenticationTest(testtools.TestCase):
     ) -> client.PlacementClient:
         config = self.directory / 'nova.conf'
         config.write_text(text)
-        return application.connect_to_placement(
-            [str(config)], [str(self.config_dir)], cloud
-        )
+        return targets.connect([str(config)], [str(self.config_dir)], cloud)
 
     def refuse(self, text: str, cloud: str | None = None) -> str:
         error = self.assertRaises(

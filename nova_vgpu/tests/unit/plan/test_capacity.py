@@ -19,10 +19,10 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import capacity
-from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 MANY_VFS = dataclasses.replace(boards.A40, total_vfs=48)
 
@@ -231,7 +231,7 @@ class TestCapacity(testtools.TestCase):
         host = values.Host((free, full))
         for name, expected in (('A10-4Q', 3), ('A10-6Q', 2)):
             declared = values.DeclaredType(name, name, ('d8:00.0', '3b:00.0'))
-            found = mapper.make_plan(values.Declaration((declared,)), host)
+            found = plans.make_plan(values.Declaration((declared,)), host)
             self.assertEqual((), found.problems, name)
             counted = found.assignments[1].capacity
             assert counted is not None
@@ -385,7 +385,7 @@ class TestFullGPU(testtools.TestCase):
         declared = values.DeclaredType(
             'L40S-24Q', 'vgpu_L40S-24Q', ('c8:00.0', 'c9:00.0')
         )
-        plan = mapper.make_plan(
+        plan = plans.make_plan(
             values.Declaration((declared,)), hosts.make_host(full, other)
         )
         self.assertEqual((), plan.problems)
@@ -404,7 +404,7 @@ class TestFullGPU(testtools.TestCase):
     def test_a_full_card_that_is_alone_is_found_by_the_id(self) -> None:
         full = vfio('nvidia-1155', 'nvidia-1155')
         declared = values.DeclaredType('nvidia-1155', 'x', ('c8:00.0',))
-        plan = mapper.make_plan(
+        plan = plans.make_plan(
             values.Declaration((declared,)), hosts.make_host(full)
         )
         (assigned,) = plan.assignments

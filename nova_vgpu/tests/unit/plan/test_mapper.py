@@ -22,6 +22,7 @@ from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 T4_84 = hosts.gpu('84:00.0', boards.T4)
 T4_85 = hosts.gpu('85:00.0', boards.T4)
@@ -57,7 +58,7 @@ def make_plan(
     *types: values.DeclaredType,
     unlisted: values.UnlistedGPUs = values.UnlistedGPUs.FIRST_TYPE,
 ) -> values.Plan:
-    return mapper.make_plan(values.Declaration(types, unlisted), host)
+    return plans.make_plan(values.Declaration(types, unlisted), host)
 
 
 class TestListed(testtools.TestCase):
@@ -251,7 +252,7 @@ class TestWhole(testtools.TestCase):
         before = values.Problem(
             values.Severity.WARNING, 'found-before', 'x', 'x', 'x'
         )
-        plan = mapper.make_plan(
+        plan = plans.make_plan(
             declaration,
             hosts.make_host(T4_84, T4_85, A40_OFF, NETWORK_CARD),
             (before, before),

@@ -17,7 +17,7 @@ import pathlib
 import fixtures
 import testtools
 
-from nova_vgpu import application
+from nova_vgpu import configuration
 from nova_vgpu import values
 from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import boards
@@ -39,17 +39,16 @@ class NovasNamesTestCase(testtools.TestCase):
         self.useFixture(fixtures.FakeLogger())  # "Deprecated: …"
         self.directory = self.useFixture(fixtures.TempDir()).path
 
-    def load(
-        self, text: str
-    ) -> tuple[values.Declaration, tuple[values.Problem, ...]]:
+    def load(self, text: str) -> values.Configuration:
         """As the commands do it."""
         path = pathlib.Path(self.directory, 'nova.conf')
         path.write_text(text)
-        return application.load_declaration([str(path)], [self.directory])
+        return configuration.load([str(path)], [self.directory])
 
     def check(self, text: str) -> tuple[values.Problem, ...]:
-        declaration, problems = self.load(text)
-        plan = mapper.make_plan(declaration, T4S, problems)
+        plan = mapper.make_plan(
+            self.load(text).plan_input(T4S, values.ModesRead())
+        )
         # Of a type without GPUs there is another warning.
         return tuple(p for p in plan.problems if p.code != 'type-unused')
 
@@ -140,12 +139,12 @@ class TestMaxInstances(NovasNamesTestCase):
 
 class TestNamesInMessages(NovasNamesTestCase):
     def test_the_option_that_was_written(self) -> None:
-        _declaration, problems = self.load(
+        problems = self.load(
             '[devices]\nenabled_mdev_types = a, b, c\n'
             '[mdev_a]\nmdev_class = NVIDIA_36\n'
             '[vgpu_b]\nmdev_class = NVIDIA_36\n'
             '[mdev_c]\nresource_class = NVIDIA_36\n'
-        )
+        ).problems
         self.assertEqual(
             [
                 '[mdev_a]mdev_class',

@@ -17,11 +17,11 @@ import dataclasses
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.plan import mapper
 from nova_vgpu.plan import pci_devices
 from nova_vgpu.reconcile import gpu_steps
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 T4 = hosts.make_gpu(hosts.gpu('84:00.0', boards.T4))
 A40 = hosts.make_gpu(hosts.gpu('41:00.0', boards.A40, vfs=32))
@@ -62,7 +62,7 @@ def make_plan(
     unlisted: values.UnlistedGPUs = IGNORE,
 ) -> values.Plan:
     declaration = values.Declaration((declared,), unlisted, pci_devices=specs)
-    return mapper.make_plan(declaration, values.Host((gpu,)))
+    return plans.make_plan(declaration, values.Host((gpu,)))
 
 
 def listed(*addresses: str, name: str = TYPE) -> values.DeclaredType:

@@ -18,9 +18,9 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.plan import address_matching
-from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 FATAL, ERROR = values.Severity.FATAL, values.Severity.ERROR
 
@@ -52,7 +52,7 @@ class ProblemTestCase(testtools.TestCase):
     ) -> values.Problem:
         """The one problem of this code."""
         declaration = values.Declaration(types, unlisted, sections)
-        plan = mapper.make_plan(declaration, host)
+        plan = plans.make_plan(declaration, host)
         found = [p for p in plan.problems if p.code == code]
         self.assertEqual(1, len(found), f'{code} in {plan.problems}')
         return found[0]
@@ -136,7 +136,7 @@ class TestAddresses(ProblemTestCase):
         """A GPU failed; its place may be another device's by now."""
         seen = frozenset({'0000:85:00.0', '0000:e1:00.0', '0000:84:00.0'})
         types = (listed('85:00.0', 'E1:00.0', '86:00.0', '84:00.0', 'x'),)
-        plan = mapper.make_plan(values.Declaration(types), HOST, seen=seen)
+        plan = plans.make_plan(values.Declaration(types), HOST, seen=seen)
         option = '[vgpu_T4-2Q]device_addresses'
         self.assertEqual(
             [

@@ -23,6 +23,7 @@ from nova_vgpu.plan import type_changes
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import stores
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 HOST = hosts.make_host(hosts.gpu('84:00.0', boards.T4))
 NOW = {t.id: t.name for t in boards.T4.types}
@@ -131,7 +132,7 @@ class TestPlans(testtools.TestCase):
         *declared: str,
         host: values.Host = HOST,
     ) -> values.Plan:
-        return mapper.make_plan(
+        return plans.make_plan(
             declare(*declared), host, (), tuple(sorted(remembered.items()))
         )
 
@@ -188,7 +189,7 @@ class TestPlans(testtools.TestCase):
             values.DeclaredType('nvidia-231', 'vgpu_nvidia-231', ('84:00.0',)),
             values.DeclaredType('T4-8Q', 'vgpu_T4-8Q', ('85:00.0',)),
         )
-        plan = mapper.make_plan(
+        plan = plans.make_plan(
             values.Declaration(types), host, (), (('nvidia-231', OLD),)
         )
         by_id, by_name = plan.assignments

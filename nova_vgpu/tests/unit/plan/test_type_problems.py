@@ -13,9 +13,9 @@
 """Every problem with a type or a section, in the words for an operator."""
 
 from nova_vgpu import values
-from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 from nova_vgpu.tests.unit.plan import test_problems
 from nova_vgpu.tests.unit.plan.test_problems import HOST
 from nova_vgpu.tests.unit.plan.test_problems import listed
@@ -175,7 +175,7 @@ class TestTypes(test_problems.ProblemTestCase):
                     unlisted=values.UnlistedGPUs.FIRST_TYPE,
                 )
                 self.assertIn(f'Did you mean {meant}?', problem.cure, case)
-                plan = mapper.make_plan(values.Declaration((declared,)), host)
+                plan = plans.make_plan(values.Declaration((declared,)), host)
                 self.assertEqual(1 + len(addresses), len(plan.problems), case)
 
     def test_an_entry_that_is_more_than_one(self) -> None:
@@ -191,7 +191,7 @@ class TestTypes(test_problems.ProblemTestCase):
             ('a brand', 'NVIDIA A40-8Q'),
             ('a model of many words', 'RTX Pro 6000 Blackwell DC-1-24Q'),
         ):
-            plan = mapper.make_plan(
+            plan = plans.make_plan(
                 values.Declaration((listed(name=name),)), HOST
             )
             codes = [problem.code for problem in plan.problems]
@@ -274,7 +274,7 @@ class TestTypes(test_problems.ProblemTestCase):
             ('listed', ['d8:00.0'], '[vgpu_A10-12Q]device_addresses'),
             ('by default', [], 'not listed, so it serves the first type'),
         ):
-            plan = mapper.make_plan(
+            plan = plans.make_plan(
                 values.Declaration(
                     (listed(*addresses, name='A10-12Q'),), first_type
                 ),
@@ -333,7 +333,7 @@ class TestTypes(test_problems.ProblemTestCase):
         )
         self.assertIn('by its id, nvidia-1155', problem.cure)
         by_id = values.Declaration((listed('c8:00.0', name='nvidia-1155'),))
-        self.assertEqual(1, len(mapper.make_plan(by_id, host).assignments))
+        self.assertEqual(1, len(plans.make_plan(by_id, host).assignments))
 
     def test_a_gpu_that_would_take_none_and_holds_none(self) -> None:
         gpu = values.PhysicalGPU(
@@ -383,7 +383,7 @@ class TestTypes(test_problems.ProblemTestCase):
             'instead.',
             problem.cure,
         )
-        plan = mapper.make_plan(
+        plan = plans.make_plan(
             values.Declaration(
                 (listed('41:00.0', name='A100-1-5C', max_instances=1),)
             ),
@@ -396,7 +396,7 @@ class TestTypes(test_problems.ProblemTestCase):
         first = hosts.make_gpu(hosts.gpu('21:00.0', boards.A100D, vfs=16))
         second = hosts.make_gpu(hosts.gpu('81:00.0', boards.A100D, vfs=16))
         addresses = [str(vf.address) for vf in (*first.vfs[:3], second.vfs[0])]
-        plan = mapper.make_plan(
+        plan = plans.make_plan(
             values.Declaration((listed(*addresses, name='A100D-2-20C'),)),
             values.Host((first, second)),
         )
@@ -510,7 +510,7 @@ class TestTypes(test_problems.ProblemTestCase):
             problem.cure,
         )
         declared = listed('41:00.0', name='Z9000-4Q', max_instances=1)
-        plan = mapper.make_plan(values.Declaration((declared,)), host)
+        plan = plans.make_plan(values.Declaration((declared,)), host)
         self.assertEqual((), plan.problems)
 
 

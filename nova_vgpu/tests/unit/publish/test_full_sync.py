@@ -17,12 +17,12 @@ import dataclasses
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.plan import mapper
 from nova_vgpu.publish import full_sync
 from nova_vgpu.publish import inventories
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 from nova_vgpu.tests import trees
 
 HOST = hosts.make_host(
@@ -30,7 +30,7 @@ HOST = hosts.make_host(
 )
 FIRST = 'pci_0000_84_00_0'
 SECOND = 'pci_0000_85_00_0'
-PLAN = mapper.make_plan(
+PLAN = plans.make_plan(
     values.Declaration(
         (values.DeclaredType('T4-2Q', 'x', ('84:00.0',)),),
         values.UnlistedGPUs.IGNORE,

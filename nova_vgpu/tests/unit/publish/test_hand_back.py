@@ -17,12 +17,12 @@ import dataclasses
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.plan import mapper
 from nova_vgpu.publish import hand_back
 from nova_vgpu.publish import providers
 from nova_vgpu.publish import trait_sync
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 from nova_vgpu.tests import trees
 
 CARD = hosts.gpu('41:00.0', boards.A40, *['nvidia-562'] * 3, vfs=4)
@@ -33,7 +33,7 @@ HOST = hosts.make_host(
     hosts.gpu('c8:00.0', boards.L40S, 'nvidia-1155', vfs=2, vendor_vfio=True),
     hosts.gpu('c9:00.0', boards.A40, vfs=2),
 )
-PLAN = mapper.make_plan(
+PLAN = plans.make_plan(
     values.Declaration(
         (
             values.DeclaredType('T4-2Q', 'x', ('84:00.0',)),

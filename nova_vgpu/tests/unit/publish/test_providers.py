@@ -18,10 +18,10 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
-from nova_vgpu.plan import mapper
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 HOST = hosts.make_host(
     hosts.gpu('41:00.0', boards.A40, vfs=32),
@@ -37,7 +37,7 @@ def list_providers(
     *types: values.DeclaredType,
 ) -> dict[str, values.Provider]:
     declaration = values.Declaration(types, values.UnlistedGPUs.IGNORE)
-    plan = mapper.make_plan(declaration, HOST)
+    plan = plans.make_plan(declaration, HOST)
     found = providers.list_providers(plan, 'compute1.example.org')
     return {provider.name: provider for provider in found}
 
@@ -118,7 +118,7 @@ class TestAwaited(testtools.TestCase):
         )
         fault = values.ReadFault('pci_0000_aa_00_0', 'vendor', 'is broken')
         host = dataclasses.replace(HOST, faults=(fault,))
-        plan = mapper.make_plan(
+        plan = plans.make_plan(
             values.Declaration(types, values.UnlistedGPUs.IGNORE), host
         )
         here = {

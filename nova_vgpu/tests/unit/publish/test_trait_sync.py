@@ -15,10 +15,10 @@
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.plan import mapper
 from nova_vgpu.publish import trait_sync
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 from nova_vgpu.tests import trees
 
 A40 = hosts.gpu('41:00.0', boards.A40, vfs=2)
@@ -28,7 +28,7 @@ HOST = hosts.make_host(
     hosts.gpu('85:00.0', boards.T4),
     hosts.gpu('86:00.0', boards.T4, types_ready=False),
 )
-PLAN = mapper.make_plan(
+PLAN = plans.make_plan(
     values.Declaration(
         (
             values.DeclaredType('T4-2Q', 'x', ('84:00.0', '86:00.0')),

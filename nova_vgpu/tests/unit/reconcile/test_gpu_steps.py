@@ -18,26 +18,29 @@ import itertools
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.plan import mapper
 from nova_vgpu.reconcile import gpu_steps
 from nova_vgpu.reconcile import steps
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
+from nova_vgpu.tests import plans
 
 A40, T4, L40S = '0000:41:00.0', '0000:84:00.0', '0000:c1:00.0'
 UUID = 'c5f2b7f0-0f0c-4b6e-9a0e-0d8d0c7f0b11'
 
 
 def plan(
-    text: str, *cards: simulation.GPU, usage: values.Usage | None = None
+    text: str,
+    *cards: simulation.GPU,
+    usage: values.Usage | None = None,
+    modes: values.ModesRead | None = None,
 ) -> dict[str, list[str]]:
     """The steps for each GPU, in words."""
     declaration = live.declare(text)
     host = hosts.make_host(*cards)
     found = gpu_steps.plan_steps(
-        mapper.make_plan(declaration, host),
+        plans.make_plan(declaration, host, modes=modes),
         host,
         usage or values.Usage(),
         declaration.creation,
@@ -54,6 +57,21 @@ def declare(name: str, *addresses: str, more: str = '', own: str = '') -> str:
         f'[devices]\nenabled_vgpu_types = {name}\nunlisted_gpus = ignore\n'
         f'{more}\n[vgpu_{name}]\ndevice_addresses = {listed}\n{own}\n'
     )
+
+
+class TestMig(testtools.TestCase):
+    def test_a_gpu_that_is_not_ready_is_made_ready_in_any_mode(self) -> None:
+        """Servers may have vGPUs there that a reboot took away."""
+        card = hosts.gpu(A40, boards.A100D)
+        off = values.GPUModes(mig=values.Mode(False, False))
+        address = values.PciAddress.parse(A40)
+        expected = [
+            f'enable the {boards.A100D.total_vfs} VFs of GPU {A40}',
+            f'wait for the vGPU types of GPU {A40}',
+        ]
+        for modes in (None, values.ModesRead(((address, off),))):
+            found = plan(declare('A100D-1-10C', A40), card, modes=modes)
+            self.assertEqual({A40: expected}, found)
 
 
 class TestOrder(testtools.TestCase):

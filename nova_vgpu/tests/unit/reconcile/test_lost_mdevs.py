@@ -14,12 +14,12 @@
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.plan import mapper
 from nova_vgpu.reconcile import lost_mdevs
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
-PLAN = mapper.make_plan(
+PLAN = plans.make_plan(
     values.Declaration(
         (
             values.DeclaredType('T4-8Q', 'vgpu_T4-8Q'),

@@ -15,12 +15,12 @@
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.plan import mapper
 from nova_vgpu.reconcile import gpu_steps
 from nova_vgpu.reconcile import mdev_records
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
+from nova_vgpu.tests import plans
 
 T4 = '0000:84:00.0'
 NAME = 'pci_0000_84_00_0'
@@ -141,7 +141,7 @@ class TestWhatIsDone(testtools.TestCase):
             for vgpu in host.gpus[0].vgpus
         )
         (planned,) = gpu_steps.plan_steps(
-            mapper.make_plan(live.declare(DECLARED.format(declared)), host),
+            plans.make_plan(live.declare(DECLARED.format(declared)), host),
             host,
             values.Usage(guests, mdevs, records or values.VGPURecords()),
             values.Creation.ON_DEMAND,

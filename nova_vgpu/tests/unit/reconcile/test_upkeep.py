@@ -14,11 +14,11 @@
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.plan import mapper
 from nova_vgpu.reconcile import upkeep
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 NAMES = {
     t.id: t.name
@@ -41,7 +41,7 @@ def make_plan(card: simulation.GPU, *types: str) -> values.Plan:
     declaration = values.Declaration(
         tuple(values.DeclaredType(name, f'vgpu_{name}') for name in types)
     )
-    return mapper.make_plan(declaration, hosts.make_host(card))
+    return plans.make_plan(declaration, hosts.make_host(card))
 
 
 class TestChoice(testtools.TestCase):
@@ -223,7 +223,7 @@ class TestUpkeep(testtools.TestCase):
             'L40S-24Q', 'vgpu_L40S-24Q', device_addresses=('c8:00.4',)
         )
         host = hosts.make_host(vfio('nvidia-1155', 'nvidia-1155'))
-        plan = mapper.make_plan(values.Declaration((declared,)), host)
+        plan = plans.make_plan(values.Declaration((declared,)), host)
         self.assertEqual(
             ['clear the type of virtual function 0000:c8:00.4'],
             self.steps(plan),

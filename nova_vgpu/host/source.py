@@ -1,0 +1,123 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The host that a command is about: by sysfs, or by libvirt."""
+
+import dataclasses
+import logging
+import types
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.host import files
+from nova_vgpu.host import host_name
+from nova_vgpu.host import nvml
+from nova_vgpu.host import sysfs
+from nova_vgpu.host import vgpu_config_xml
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class HostSource:
+    """Where the host is read from.
+
+    With a libvirt URI, libvirt is asked. sysfs fills libvirt's gaps if its
+    root is given, or if libvirt is on this very machine.
+    """
+
+    libvirt_uri: str | None = None
+    sysfs_root: str | None = None
+
+    @property
+    def is_this_machine(self) -> bool:
+        """Whether files of this machine, other than sysfs, are about it."""
+        return self.sysfs_root is None and (
+            self.libvirt_uri is None
+            or _libvirt_reader().is_local(self.libvirt_uri)
+        )
+
+    def read_host(self) -> values.Host:
+        """The host as it is now.
+
+        :raises HostUnreadable: if it cannot be looked at.
+        """
+        if self.libvirt_uri is None:
+            root = self.sysfs_root or sysfs.DEFAULT_ROOT
+            host = sysfs.read_host(files.Files(root))
+        else:
+            host = _read_libvirt(self.libvirt_uri, self.sysfs_root)
+        host = self.complete(host)
+        LOG.debug(
+            '%s: %d GPUs, %d faults', self, len(host.gpus), len(host.faults)
+        )
+        return host
+
+    def complete(self, host: values.Host) -> values.Host:
+        """The host with the names of types that only a file of its has."""
+        if self.is_this_machine:
+            return vgpu_config_xml.complete(host, vgpu_config_xml.DEFAULT_PATH)
+        return host
+
+    def read_modes(self, host: values.Host) -> values.ModesRead:
+        """The modes of its GPUs; none are known of another machine."""
+        if self.is_this_machine:
+            return nvml.read_modes(host)
+        return values.ModesRead()
+
+    def read_guests(self) -> tuple[values.Guest, ...]:
+        """The guests of the host.
+
+        :raises HostUnreadable: if they cannot be looked at.
+        """
+        if self.libvirt_uri is None:
+            raise exception.HostUnreadable(
+                'Only libvirt knows the guests of the host. Say how to reach '
+                'it: --libvirt qemu:///system'
+            )
+        libvirt_nodes = _libvirt_reader()
+        from nova_vgpu.host import guests
+
+        with libvirt_nodes.connect(self.libvirt_uri) as connection:
+            return guests.read_guests(connection)
+
+    def get_node_name(self) -> str:
+        """What Nova calls the compute node that the source is about."""
+        if self.libvirt_uri is None:
+            return host_name.get_node_name()
+        libvirt_nodes = _libvirt_reader()
+        with libvirt_nodes.connect(self.libvirt_uri) as connection:
+            name: str = libvirt_nodes.get_host_name(connection)
+        return name
+
+
+def _read_libvirt(uri: str, sysfs_root: str | None) -> values.Host:
+    libvirt_nodes = _libvirt_reader()
+    if sysfs_root is None and libvirt_nodes.is_local(uri):
+        sysfs_root = sysfs.DEFAULT_ROOT
+    with libvirt_nodes.connect(uri) as connection:
+        host: values.Host = libvirt_nodes.read_host(
+            connection, files.Files(sysfs_root) if sysfs_root else None
+        )
+    return host
+
+
+def _libvirt_reader() -> types.ModuleType:
+    """The reader on libvirt, which not every installation has."""
+    try:
+        from nova_vgpu.host import libvirt_nodes
+    except ImportError as error:
+        raise exception.HostUnreadable(
+            'The Python binding of libvirt is not installed: install '
+            "python3-libvirt, or 'nova-vgpu[libvirt]' with pip."
+        ) from error
+    return libvirt_nodes
