@@ -92,9 +92,9 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
 
     def _update_provider_tree_for_vgpu(
         self,
-        provider_tree: typing.Any,
+        provider_tree: tree.Tree,
         nodename: str,
-        allocations: dict[str, typing.Any] | None = None,
+        allocations: tree.Allocations | None = None,
     ) -> None:
         """Replaces Nova's, which makes a provider per VF and leaves old ones.
 
@@ -121,7 +121,9 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
             self.vgpus.publisher.update(provider_tree, nodename, plan)
         self.vgpus.service.wake()
 
-    def _count_vgpus_per_pgpu(self, mdev_uuids: typing.Any) -> typing.Any:
+    def _count_vgpus_per_pgpu(
+        self, mdev_uuids: Collection[str]
+    ) -> dict[str, int]:
         """Extends Nova's, for which the VF of an mdev is its GPU."""
         counts: dict[str, int] = collections.defaultdict(int)
         for parent, count in super()._count_vgpus_per_pgpu(mdev_uuids).items():
@@ -198,10 +200,10 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
 
     def finish_migration(
         self, *args: typing.Any, **kwargs: typing.Any
-    ) -> typing.Any:
+    ) -> None:
         """Extends Nova's: vGPUs are pending until the guest is defined."""
         with self.vgpus.operations.run():
-            return super().finish_migration(*args, **kwargs)
+            super().finish_migration(*args, **kwargs)
 
     # -- a guest that has vGPUs, and is defined or started again -----------
 
@@ -209,9 +211,9 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         self,
         context: nova_types.Context,
         instance: nova_types.Instance,
-        network_info: typing.Any,
-        share_info: typing.Any,
-        block_device_info: typing.Any = None,
+        network_info: object,
+        share_info: object,
+        block_device_info: object = None,
         accel_info: accelerators.AccelInfo = None,
     ) -> None:
         """Extends Nova's, which gives a lost vGPU back to some flavors only.
@@ -378,9 +380,9 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         self,
         context: nova_types.Context,
         instance: nova_types.Instance,
-        block_device_info: typing.Any,
-        network_info: typing.Any,
-        disk_info: typing.Any,
+        block_device_info: object,
+        network_info: object,
+        disk_info: object,
         migrate_data: migration.MigrateData,
     ) -> migration.MigrateData:
         """Extends Nova's: what was noted may be lost by a restart.

@@ -25,6 +25,7 @@ import typing
 from nova.virt.libvirt import config as guest_config
 
 from nova_vgpu import values
+from nova_vgpu.compute import nova_types
 from nova_vgpu.host import guests
 
 
@@ -57,19 +58,15 @@ class Connection:
     returns, but not what is in a list.
     """
 
-    def __init__(self, host: typing.Any) -> None:
-        self._host = host  # nova.virt.libvirt.host.Host
+    def __init__(self, host: nova_types.Host) -> None:
+        self._host = host
 
     def listAllDomains(self, _flags: int = 0) -> Iterable[guests.Domain]:
         """All of them, running or not, whatever the flags are."""
-        found: Iterable[guests.Domain] = self._host.list_instance_domains(
-            only_running=False
-        )
-        return found
+        return self._host.list_instance_domains(only_running=False)
 
     def lookupByUUIDString(self, uuid: str) -> guests.Domain:
-        connection: guests.Connection = self._host.get_connection()
-        return connection.lookupByUUIDString(uuid)
+        return self._host.get_connection().lookupByUUIDString(uuid)
 
 
 def make_mdev(uuid: str, alias: str) -> MdevHostdev:

@@ -55,16 +55,6 @@ class Guest(typing.Protocol):
     def attach_device(self, conf: Device, live: bool = False) -> None: ...
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Detached:
-    """vGPUs that a server is to have, for as long as its guest runs."""
-
-    instance: typing.Any
-    #: libvirt gives a new one whenever a guest is started.
-    guest_id: int
-    devices: tuple[Device, ...]
-
-
 def list_devices(guest: Guest) -> tuple[Device, ...]:
     """What Nova detaches from a guest to suspend it, as the guest has it.
 

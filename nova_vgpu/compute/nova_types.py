@@ -24,6 +24,7 @@ import typing
 from nova_vgpu.compute import hotplug
 from nova_vgpu.compute import nova_tables
 from nova_vgpu.host import guests
+from nova_vgpu.host import libvirt_nodes
 
 #: ``nova.context.RequestContext``: only handed on to Nova.
 Context = object
@@ -69,10 +70,8 @@ class NodeDevice(typing.Protocol):
     def undefine(self) -> None: ...
 
 
-class Connection(guests.Connection, typing.Protocol):
+class Connection(guests.Connection, libvirt_nodes.Connection, typing.Protocol):
     """libvirt's connection, as Nova wraps it."""
-
-    def listAllDevices(self, flags: int = 0) -> Iterable[typing.Any]: ...
 
 
 class Host(typing.Protocol):

@@ -19,6 +19,7 @@ the same for a snapshot if it cannot copy the disk of a guest that runs.
 
 from collections.abc import Iterator
 import contextlib
+import dataclasses
 
 from nova import exception as nova_exception
 from nova.compute import power_state
@@ -38,6 +39,16 @@ LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Detached:
+    """vGPUs that a server is to have, for as long as its guest runs."""
+
+    instance: nova_types.Instance
+    #: libvirt gives a new one whenever a guest is started.
+    guest_id: int
+    devices: tuple[hotplug.Device, ...]
+
+
 class Suspension:
     """Detaches vGPUs and attaches them again."""
 
@@ -53,7 +64,7 @@ class Suspension:
         self._operations = operations
         self._failures = failures
         #: vGPUs that guests may still release, by the UUIDs of servers.
-        self._detached: dict[str, hotplug.Detached] = {}
+        self._detached: dict[str, Detached] = {}
 
     @contextlib.contextmanager
     def suspending(self, instance: nova_types.Instance) -> Iterator[None]:
@@ -179,9 +190,7 @@ class Suspension:
     ) -> None:
         # Servers may lose other devices on purpose.
         vgpus = tuple(device for device in devices if device.is_vgpu)
-        self._detached[instance.uuid] = hotplug.Detached(
-            instance, guest.id, vgpus
-        )
+        self._detached[instance.uuid] = Detached(instance, guest.id, vgpus)
 
     def attach_released_late(self, seconds: float) -> None:
         """Attach vGPUs again that guests released too late.
@@ -195,7 +204,7 @@ class Suspension:
                 if pending.isdisjoint(device.name for device in noted.devices):
                     self._attach_noted(uuid, noted)
 
-    def _attach_noted(self, uuid: str, noted: hotplug.Detached) -> None:
+    def _attach_noted(self, uuid: str, noted: Detached) -> None:
         what = f'Could not attach the vGPU of {uuid} again'
         try:
             guest = self._nova._host.get_guest(noted.instance)
@@ -219,7 +228,7 @@ class Suspension:
                     instance=noted.instance,
                 )
 
-    def _drop(self, uuid: str, noted: hotplug.Detached) -> None:
+    def _drop(self, uuid: str, noted: Detached) -> None:
         """Forget a note, unless a newer one has replaced it meanwhile."""
         if self._detached.get(uuid) is noted:
             del self._detached[uuid]

@@ -28,6 +28,7 @@ from nova_vgpu.compute import locking
 from nova_vgpu.compute import pending_allocations
 from nova_vgpu.compute import recovery
 from nova_vgpu.host import locks
+from nova_vgpu.host import state
 from nova_vgpu.tests.functional.compute import test_servers
 from nova_vgpu.tests.functional.compute import test_vendor_vfio
 
@@ -119,6 +120,33 @@ class PlainServersTest(test_vendor_vfio.VendorVFIOTestBase):
             f'{locks.CREATION} is held by another process',
             self.stdlog.logger.output,
         )
+
+    def test_none_of_our_locks_is_taken_and_none_of_our_files_read(
+        self,
+    ) -> None:
+        self.stop_reconciling('host1')
+        used: list[str] = []
+
+        def spy(owner: typing.Any, name: str) -> None:
+            method = getattr(owner, name)
+
+            def use(*args: typing.Any, **kwargs: typing.Any) -> typing.Any:
+                used.append(name)
+                return method(*args, **kwargs)
+
+            self.useFixture(fixtures.MockPatchObject(owner, name, use))
+
+        spy(locking, '_hold_in_process')
+        spy(locks, '_open')
+        spy(state.StateDirectory, 'read')
+        spy(state.StateDirectory, 'replace')
+        server = self.boot(flavor_id=self.plain)
+        self.go_through(server)
+        self._update_computes()
+        self._delete_server(server)
+        self.assertEqual([], used)
+        self._delete_server(self.boot())
+        self.assertEqual({'_hold_in_process', '_open'}, {*used} - {'read'})
 
     def test_a_lost_vgpu_is_not_given_up_while_placement_is_down(self) -> None:
         server = self.boot()
