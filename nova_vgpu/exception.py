@@ -80,6 +80,10 @@ class StepFailed(NovaVGPUError):
         self.cure = cure
 
 
+class StepTimedOut(StepFailed):
+    """A change of the host does not end; the kernel may hang in it."""
+
+
 class PlanOutdated(StepFailed):
     """The host has changed since the plan was made; nothing was done."""
 

@@ -27,6 +27,7 @@ from nova.virt.libvirt import config as guest_config
 from nova_vgpu import values
 from nova_vgpu.compute import nova_types
 from nova_vgpu.host import guests
+from nova_vgpu.host import mdevs
 
 
 # Nova has no type hints that mypy could follow.
@@ -51,7 +52,7 @@ class FunctionHostdev(
 
 
 class Connection:
-    """libvirt's guests, as Nova's own code asks for them.
+    """libvirt's guests and mdevs, as Nova's own code asks for them.
 
     With eventlet, Nova has one thread, and libvirt is asked in others: a slow
     answer would stop the whole service. Nova wraps what its connection
@@ -64,6 +65,10 @@ class Connection:
     def listAllDomains(self, _flags: int = 0) -> Iterable[guests.Domain]:
         """All of them, running or not, whatever the flags are."""
         return self._host.list_instance_domains(only_running=False)
+
+    def listAllDevices(self, flags: int = 0) -> Iterable[mdevs.NodeDevice]:
+        found: Iterable[mdevs.NodeDevice] = self._host.list_all_devices(flags)
+        return found
 
     def lookupByUUIDString(self, uuid: str) -> guests.Domain:
         return self._host.get_connection().lookupByUUIDString(uuid)

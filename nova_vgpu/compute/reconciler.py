@@ -18,14 +18,15 @@ the way and removed, and mdevs that guests have and that are started. Reports
 to Placement change nothing.
 """
 
-from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Set
 import contextlib
+import time
 
 from nova.virt.libvirt import driver as libvirt_driver
 from oslo_log import log as logging
+from oslo_utils import uuidutils
 
 from nova_vgpu import exception
 from nova_vgpu import values
@@ -35,15 +36,21 @@ from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import planner as vgpu_planner
 from nova_vgpu.compute import usage as vgpu_usage
 from nova_vgpu.compute import vgpu_devices
+from nova_vgpu.host import files
 from nova_vgpu.host import state
+from nova_vgpu.host import sysfs
 from nova_vgpu.host import vgpu_store
+from nova_vgpu.lifecycle import vgpu_executor
 from nova_vgpu.plan import pci_devices
-from nova_vgpu.reconcile import upkeep
+from nova_vgpu.reconcile import gpu_steps
+from nova_vgpu.reconcile import policy
+from nova_vgpu.reconcile import steps
 
 LOG = logging.getLogger(__name__)
 
 FAILED = 'vGPU reconciliation failed'
-_KEPT_FAILED = 'Could not tell what is kept by hand'
+_RECORDS_FAILED = 'Could not tell what is kept by hand'
+_SEE_LOG = 'The kernel log may say more (journalctl -k).'
 
 
 class Reconciler:
@@ -76,17 +83,25 @@ class Reconciler:
         :raises BusyError: if a lock is not free in time.
         """
         plan = self._planner.make_plan()
-        if not upkeep.is_concerned(plan):
+        if not gpu_steps.may_need_steps(plan):
             return plan
         with locking.hold_allocation(seconds), locking.hold_creation(seconds):
             # Once more, because what was in the way hid what is possible.
             for _ in range(2):
                 plan = self._planner.make_plan()
-                steps = self._list_steps(plan, released)
-                if not steps:
+                usage, records_known = self._read_usage(plan, released)
+                found = gpu_steps.plan_steps(
+                    plan,
+                    self._planner.type_names,
+                    usage,
+                    policy.for_compute(
+                        self._planner.declaration.creation, records_known
+                    ),
+                    uuidutils.generate_uuid,
+                )
+                if not any(of_gpu.steps for of_gpu in found):
                     return plan
-                # If the kernel hangs, the others may have to wait as well.
-                if not all(map(self._execute, steps)):
+                if not self._execute(found, usage):
                     break
             return self._planner.make_plan()
 
@@ -138,21 +153,20 @@ class Reconciler:
 
     # -- what is to be done -------------------------------------------------
 
-    def _list_steps(
+    def _read_usage(
         self, plan: values.Plan, released: Set[str]
-    ) -> list[upkeep.Step]:
+    ) -> tuple[values.Usage, bool]:
+        """What is in use, and whether it is known what operators enabled."""
         in_use = self._usage.read()
         left = self._usage.given.list_left(in_use.guests, plan)
-        return list(
-            upkeep.plan_upkeep(
-                plan,
-                self._planner.type_names,
-                in_use.names,
-                in_use.guests,
-                (left | released) - self._list_pci_devices(plan),
-                self._list_kept(),
-            )
+        records = self._read_records()
+        usage = values.Usage(
+            in_use.guests,
+            records=records or values.VGPURecords(),
+            claimed=in_use.pending,
+            released=(left | released) - self._list_pci_devices(plan),
         )
+        return usage, records is not None
 
     def _list_pci_devices(self, plan: values.Plan) -> frozenset[str]:
         """The functions that Nova's PCI tracker gives out, with any type."""
@@ -163,46 +177,80 @@ class Reconciler:
             for name in pci_devices.find_listed(specs, gpu)
         )
 
-    def _list_kept(self) -> Container[str] | None:
-        """The functions that stay vGPUs while not in use; None: all."""
+    def _read_records(self) -> values.VGPURecords | None:
+        """The functions that operators enabled; None if that is not known."""
         if self._planner.declaration.creation is values.Creation.AHEAD:
-            return None
+            return values.VGPURecords()  # all of them stay vGPUs
         directory = state.StateDirectory(self._planner.state_path)
         try:
             functions = vgpu_store.read(directory).functions
         except exception.StateUnusable as error:
-            self._failures.say(_KEPT_FAILED, error)
-            return None  # so nothing is cleared
-        self._failures.forget(_KEPT_FAILED)
-        return frozenset(
-            values.PciAddress.parse(address).node_device_name
-            for address in functions
-        )
+            self._failures.say(_RECORDS_FAILED, error)
+            return None
+        self._failures.forget(_RECORDS_FAILED)
+        return values.VGPURecords(functions=functions)
 
     # -- doing it -----------------------------------------------------------
 
-    def _execute(self, step: upkeep.Step) -> bool:
-        """One step; one that fails is tried again with the next pass.
+    def _execute(
+        self, found: Iterable[values.GPUSteps], usage: values.Usage
+    ) -> bool:
+        """Execute steps; one that fails is tried again with the next pass.
 
-        :returns: False if the kernel hangs in it.
+        The locks are held, so what was read under them stays so.
+
+        :returns: False if the kernel hangs in one: the others may have to
+            wait as well.
         """
-        try:
-            match step:
-                case upkeep.SetType(vf, vgpu_type):
-                    self._devices.set_type(vf, vgpu_type)
-                case upkeep.ClearType(vf):
-                    self._devices.set_type(vf, None)
-                case upkeep.RemoveMdev(uuid):
-                    self._devices.remove_mdev(uuid)
-        except (OSError, libvirt_driver.libvirt.libvirtError) as error:
-            self._failures.say(f'Could not {step}', error)
-            # To remove an mdev, it is libvirt that is waited for.
-            return isinstance(step, upkeep.RemoveMdev) or not isinstance(
-                error, TimeoutError
+        planned = [
+            step
+            for of_gpu in found
+            for step in of_gpu.steps
+            if isinstance(step, steps.VGPUStep)
+        ]
+        executor = vgpu_executor.VGPUExecutor(
+            vgpu_executor.VGPUAccess(
+                tree=self._planner.sysfs or files.Files(sysfs.DEFAULT_ROOT),
+                connection=self._devices.connection,
+                write_type=self._write_type,
+                exclude_claims=contextlib.nullcontext,
+                create=contextlib.nullcontext,
+                read_host=lambda: values.Host(self._planner.make_plan().gpus),
+                read_usage=lambda: usage,
+                timeout=vgpu_devices.NOTICE_SECONDS,
+                sleep=time.sleep,
+                now=time.monotonic,
+                names=lambda _host: self._planner.type_names,
             )
+        )
+        # An mdev of a wrong type is created again when its server starts.
+        executor.recreated = frozenset(map(steps.vgpu_in, planned))
+        return all(self._execute_step(executor, step) for step in planned)
+
+    def _execute_step(
+        self, executor: vgpu_executor.VGPUExecutor, step: steps.VGPUStep
+    ) -> bool:
+        try:
+            executor.execute(step)
+        except (
+            exception.StepFailed,
+            exception.InUseError,
+            exception.HostUnreadable,
+        ) as error:
+            self._failures.say(f'Could not {step}', error)
+            return not isinstance(error, exception.StepTimedOut)
         LOG.info('Reconciled: %s', step)
         self._failures.forget(f'Could not {step}')
         return True
+
+    def _write_type(self, address: str, number: int) -> None:
+        """Set a type by Nova's privileged helper."""
+        try:
+            self._devices.write_type(address, number)
+        except TimeoutError as error:
+            raise exception.StepTimedOut(f'{error}.', _SEE_LOG) from error
+        except OSError as error:
+            raise exception.StepFailed(f'{error}.', _SEE_LOG) from error
 
     def _start_mdevs(
         self, devices: Iterable[nova_types.NodeDevice], seconds: float

@@ -41,7 +41,7 @@ from nova_vgpu.compute import usage as vgpu_usage
 from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import lost_mdevs
-from nova_vgpu.reconcile import upkeep
+from nova_vgpu.reconcile import mdev_records
 
 LOG = logging.getLogger(__name__)
 
@@ -169,8 +169,11 @@ class Recovery:
         for vgpu in self._usage.list_attached(instance.uuid):
             if vgpu.name in functions and (
                 vgpu.name not in there
-                or not upkeep.has_its_type(
-                    there[vgpu.name], vgpu, self._planner.type_names
+                or not any(
+                    mdev_records.is_of_type(
+                        current, vgpu.type_name, self._planner.type_names
+                    )
+                    for current in there[vgpu.name].vgpus
                 )
             ):
                 raise unavailable(
@@ -215,8 +218,8 @@ class Recovery:
             if (
                 current is not None
                 and noted.name in mdevs
-                and not upkeep.is_as_noted(
-                    current, noted, self._planner.type_names
+                and not mdev_records.is_of_type(
+                    current, noted.type_name, self._planner.type_names
                 )
             ):
                 name = self._planner.type_names[current.type_id]

@@ -28,15 +28,19 @@ from nova_vgpu.compute import given
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import pending_allocations
 from nova_vgpu.host import guests
-from nova_vgpu.reconcile import upkeep
+from nova_vgpu.reconcile import free_vgpus
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InUse:
-    """What is not free: by name vGPUs, and functions kept for theirs."""
+    """What is not free: by name vGPUs, and functions kept for theirs.
+
+    ``pending`` are those that guests may not show yet.
+    """
 
     names: frozenset[str]
     guests: tuple[values.Guest, ...]
+    pending: frozenset[str] = frozenset()
 
 
 class Usage:
@@ -104,7 +108,8 @@ class Usage:
         Each is read before what follows it: an allocation stops being
         pending, without the lock, when it is noted or its guest is defined.
         """
-        in_use = self.list_pending()
+        pending = frozenset(self.list_pending())
+        in_use = set(pending)
         found = guests.read_guests(self._connect())
         attached = {
             name
@@ -120,7 +125,7 @@ class Usage:
         for device in self._list_inactive_mdevs():
             if is_one_of(device.name(), in_use):
                 in_use.add(device.parent())
-        return InUse(frozenset(in_use), found)
+        return InUse(frozenset(in_use), found, pending)
 
     def list_pending(self) -> set[str]:
         """What is allocated to guests that may not show it yet."""
@@ -136,10 +141,10 @@ class Usage:
         Those that are in use according to the cache are not among these.
         """
         if assigned.gpu.framework is values.Framework.VENDOR_VFIO:
-            return upkeep.list_idle(assigned, self.read().names)
+            return free_vgpus.list_idle(assigned, self.read().names)
         # Before guests: an allocation is pending until its guest is defined.
         pending = self.list_pending()
-        there = upkeep.list_idle(assigned, pending | self._list_attached())
+        there = free_vgpus.list_idle(assigned, pending | self._list_attached())
         if not there:
             return ()
         attached = guests.find_mdevs(self._connect(), there)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Makes, starts and removes vGPUs, through libvirt and sysfs.
+"""Makes and starts vGPUs, through libvirt and sysfs.
 
 A vGPU goes by its name, which is the UUID of an mdev or, in the
 vendor-specific VFIO framework, the node device name of its virtual function.
@@ -22,18 +22,18 @@ import errno
 import time
 
 from nova.virt.libvirt import driver as libvirt_driver
-from nova.virt.libvirt import utils as libvirt_utils
 from oslo_privsep import comm
 from oslo_privsep import daemon
 
 from nova_vgpu import values
+from nova_vgpu.compute import guests
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import privileged
 from nova_vgpu.host import vendor_vfio
 
 #: libvirt drops an mdev when udev tells that it is gone, seconds later on a
 #: host that is busy.
-_NOTICE_SECONDS = 30.0
+NOTICE_SECONDS = 30.0
 _PAUSE = 0.1
 
 
@@ -46,6 +46,11 @@ class VGPUDevices:
     @property
     def _host(self) -> nova_types.Host:
         return self.nova._host
+
+    @property
+    def connection(self) -> guests.Connection:
+        """libvirt, as Nova's own code asks it."""
+        return guests.Connection(self._host)
 
     def set_type(
         self, vf: values.VirtualFunction, vgpu_type: values.VGPUType | None
@@ -80,45 +85,13 @@ class VGPUDevices:
     def start_mdev(self, device: nova_types.NodeDevice) -> None:
         self._host.device_start(device)
 
-    def remove_mdev(self, uuid: str) -> None:
-        """Destroy an mdev and its definition.
-
-        By libvirt, which refuses for one that is in use; the kernel's own way
-        would wait for its guest to end.
-
-        :raises libvirtError: if libvirt refuses.
-        :raises TimeoutError: if libvirt shows it nevertheless.
-        """
-        name = self.nova._get_mediated_device_information(
-            libvirt_utils.mdev_uuid2name(uuid)
-        )['dev_id']
-        device = self._host.device_lookup_by_name(name)
-        is_persistent = device.isPersistent()
-        # First, because it may be refused.
-        device.destroy()
-        if is_persistent:
-            device.undefine()
-        self._await_gone(name)
-
-    def _await_gone(self, name: str) -> None:
-        """Until libvirt has noticed it, an mdev seems to be there."""
-        end = time.monotonic() + _NOTICE_SECONDS
-        while name in (self._host.list_mediated_devices() or ()):
-            if time.monotonic() >= end:
-                raise TimeoutError(
-                    errno.ETIMEDOUT,
-                    f'libvirt still shows {name}: let it look again, restart '
-                    'libvirtd, or virtnodedevd',
-                )
-            time.sleep(_PAUSE)
-
     def _await_shown(self, function: str) -> None:
         """Virtual functions are there before libvirt knows them.
 
         If it does not learn of one, it says so when an mdev is to be made.
         """
         libvirt = libvirt_driver.libvirt
-        end = time.monotonic() + _NOTICE_SECONDS
+        end = time.monotonic() + NOTICE_SECONDS
         while time.monotonic() < end:
             try:
                 self._host.device_lookup_by_name(function)

@@ -36,7 +36,9 @@ from nova_vgpu.lifecycle import step_runner
 from nova_vgpu.plan import mapper
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_changes
+from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_steps
+from nova_vgpu.reconcile import policy
 from nova_vgpu.reconcile import steps
 
 # What VFs and vGPUs in the way hid is seen when the host is read again, and so
@@ -311,9 +313,9 @@ def _plan(
         _require_declared(made, gpu)
     found = gpu_steps.plan_steps(
         made,
-        state.host,
+        type_matching.list_type_names(state.host),
         state.usage,
-        configuration.declaration.creation,
+        policy.for_apply(configuration.declaration.creation),
         access.new_uuid,
     )
     return made, tuple(c for c in found if gpu in (None, c.gpu))

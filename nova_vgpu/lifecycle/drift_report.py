@@ -19,7 +19,9 @@ from nova_vgpu import values
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import journal
 from nova_vgpu.plan import mapper
+from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_steps
+from nova_vgpu.reconcile import policy
 
 
 def read(
@@ -47,9 +49,9 @@ def read(
         numbers = itertools.count(1)
         found = gpu_steps.plan_steps(
             made,
-            state.host,
+            type_matching.list_type_names(state.host),
             state.usage,
-            configuration.declaration.creation,
+            policy.for_apply(configuration.declaration.creation),
             lambda: f'new-{next(numbers)}',
         )
     return values.DriftReport(

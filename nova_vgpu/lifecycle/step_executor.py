@@ -11,16 +11,15 @@
 #    under the License.
 
 
-"""One step, done.
+"""The steps of a command, executed.
 
-Everything is looked at again before it is touched, under the locks that keep
-others from it: what was planned a second ago may not hold any more. A step
-that is done already is done.
+Steps that create or remove a vGPU are left to
+:mod:`nova_vgpu.lifecycle.vgpu_executor`; here are those of a whole GPU: its
+driver, its VFs and its mode. Everything is read again before it is touched.
 """
 
 from collections.abc import Iterator
 import contextlib
-import dataclasses
 import typing
 
 from nova_vgpu import exception
@@ -33,19 +32,16 @@ from nova_vgpu.host import sriov
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vendor_vfio
 from nova_vgpu.lifecycle import host_access
-from nova_vgpu.plan import type_matching
-from nova_vgpu.reconcile import mdev_records
+from nova_vgpu.lifecycle import vgpu_executor
 from nova_vgpu.reconcile import preconditions
 from nova_vgpu.reconcile import steps
 
 _NVIDIA = 0x10DE
-_BY_HAND = '"nova-vgpu device disable"'
-_LOOK_AGAIN = 'Let libvirt look again: restart libvirtd, or virtnodedevd.'
-_PAUSE = 0.1
+_MANUALLY = '"nova-vgpu device disable"'
 
 
 class Executor:
-    """Does steps, one after the other, on one host."""
+    """Executes steps, one after the other, on one host."""
 
     def __init__(
         self,
@@ -54,25 +50,39 @@ class Executor:
         lock: int,
         warn: host_access.Warn,
     ) -> None:
-        #: Whether steps are taken back: what was only to be there, then as
-        #: now, is in nobody's way.
+        #: Whether steps are taken back: a vGPU that is only defined, then as
+        #: now, does not keep VFs from being disabled.
         self.is_undoing = False
-        #: mdevs that are started by a later step: a guest that does not run
-        #: has no vGPU less after that.
-        self.recreated: frozenset[str] = frozenset()
         self._access = access
         self._connection = connection
         self._lock = lock
         self._warn = warn
-        self._host = values.Host()
+        self._vgpus = vgpu_executor.VGPUExecutor(
+            vgpu_executor.VGPUAccess(
+                access.tree,
+                connection,
+                self._write_type,
+                self._exclude_claims,
+                self._create,
+                lambda: access.complete(sysfs.read_host(access.tree)),
+                self._read_usage,
+                access.timeout,
+                access.sleep,
+                access.now,
+            )
+        )
         # What was reported as done, and is perhaps not there yet.
         self._reported: set[values.SetVFs] = set()
 
+    def expect(self, recreated: frozenset[str]) -> None:
+        """Know the vGPUs that later steps create again."""
+        self._vgpus.recreated = recreated
+
     def attempt(self, step: values.Step) -> bool:
-        """Do a step; False if it has to be tried again later.
+        """Execute a step; False if it has to be tried again later.
 
         :raises StepFailed: if it cannot be done.
-        :raises InUseError: if somebody has what it is about.
+        :raises InUseError: if what it is about is in use.
         """
         try:
             return self._attempt(step)
@@ -97,26 +107,23 @@ class Executor:
             case values.AwaitTypes():
                 return self._has_types(step.gpu)
             case values.SetHeterogeneous():
-                self._set_mixing(step)
-            case values.SetType():
-                self._set_type(step)
-            case values.SetMdev():
-                self._set_mdev(step)
+                self._set_heterogeneous(step)
+            case values.SetType() | values.SetMdev():
+                self._vgpus.execute(step)
         return True
 
     def read_host(self) -> values.Host:
         """The host as it is now."""
-        self._host = self._access.complete(sysfs.read_host(self._access.tree))
-        return self._host
+        return self._vgpus.read_host()
 
     # -- virtual functions --------------------------------------------------
 
     def _repair_driver(self, step: values.RepairDriver) -> None:
-        with self._exclusive():
+        with self._exclude_claims():
             owners = self._read_usage().owners
             for name in sorted(self._read_gpu(step.gpu).functions):
                 if name in owners and owners[name].running:
-                    raise _in_use(step.gpu, name, owners[name])
+                    raise vgpu_executor.in_use(step.gpu, name, owners[name])
             sriov.repair_driver(self._access.tree, _address(step.gpu))
 
     def _set_vfs(self, step: values.SetVFs) -> bool:
@@ -151,7 +158,7 @@ class Executor:
         if step.after:
             sriov.set_vfs(access.tree, address, step.after, *arguments)
             return
-        with self._exclusive():
+        with self._exclude_claims():
             self._require_unused(self._read_gpu(step.gpu))
             sriov.set_vfs(access.tree, address, 0, *arguments)
 
@@ -166,14 +173,14 @@ class Executor:
             vgpus.update(on_it, addresses & usage.records.functions.keys())
         for name in sorted(vgpus | vfs):
             if name in owners:
-                raise _in_use(str(gpu), name, owners[name])
+                raise vgpu_executor.in_use(str(gpu), name, owners[name])
         if vgpus:
             raise exception.InUseError(
                 values.Refusal(
                     str(gpu),
                     f'GPU {gpu}: its VFs are not disabled: it has vGPUs: '
                     f'{", ".join(sorted(map(steps.spell, vgpus)))}.',
-                    f'Remove them with {_BY_HAND} first.',
+                    f'Remove them with {_MANUALLY} first.',
                 )
             )
 
@@ -204,158 +211,13 @@ class Executor:
                 f'{error}.', 'See the kernel log.'
             ) from error
 
-    def _set_mixing(self, step: values.SetHeterogeneous) -> None:
+    def _set_heterogeneous(self, step: values.SetHeterogeneous) -> None:
         access, gpu = self._access, _address(step.gpu)
         heterogeneous.set_mixing(
             access.run, access.nvidia_smi, gpu, step.after, access.timeout
         )
 
-    # -- vGPUs --------------------------------------------------------------
-
-    def _set_type(self, step: values.SetType) -> None:
-        address = values.PciAddress.parse(step.function)
-        if step.after:
-            with self._creating():
-                self._make_vgpu(step, address)
-            return
-        with self._exclusive(), self._creating():
-            owner = self._read_usage().owners.get(address.node_device_name)
-            current = self._read_current(address)
-            if current is None:
-                return
-            if owner is not None:
-                raise _in_use(step.gpu, step.function, owner)
-            if not preconditions.may_be(current, step.before):
-                raise exception.InUseError(
-                    values.Refusal(
-                        step.gpu,
-                        f'GPU {step.gpu}: VF {address} is left alone: it is '
-                        f'{steps.label(current)} by now, and not '
-                        f'{step.before}.',
-                        f'Clear it with {_BY_HAND} if nobody needs it.',
-                    )
-                )
-            self._write_number(address, 0)
-
-    def _read_current(
-        self, address: values.PciAddress
-    ) -> values.VGPUType | None:
-        """The type of a VF; one that is not there has none."""
-        try:
-            self._access.tree.list(*pci_functions.PCI, str(address))
-        except files.Unreadable as error:
-            if error.gone:
-                return None
-            raise exception.StepFailed(
-                f'{error}.', 'See the kernel log.'
-            ) from error
-        return self._read_function(address)[0]
-
-    def _make_vgpu(
-        self, step: values.SetType, address: values.PciAddress
-    ) -> None:
-        current, offered = self._read_function(address)
-        if current is not None:
-            if preconditions.may_be(current, step.after):
-                return
-            raise exception.StepFailed(
-                f'VF {address} is {steps.label(current)} already.',
-                f'Clear it with {_BY_HAND} if nobody needs it.',
-            )
-        vgpu_type = preconditions.choose(step.after, str(address), offered)
-        self._write_number(address, vendor_vfio.number_of(vgpu_type))
-        if self._read_function(address)[0] is None:
-            raise exception.StepFailed(
-                f'VF {address} took the type, but does not show it.',
-                'The kernel log may say more (journalctl -k).',
-            )
-
-    def _write_number(self, address: values.PciAddress, number: int) -> None:
-        access = self._access
-        try:
-            vendor_vfio.write_type_in_time(
-                access.tree, str(address), number, access.timeout
-            )
-        except OSError as error:
-            raise sriov.failed_write(error) from error
-
-    def _set_mdev(self, step: values.SetMdev) -> None:
-        from nova_vgpu.host import mdevs
-
-        is_made = step.after.is_defined and not step.before.is_started
-        if is_made or step.after.is_started:
-            with self._creating():
-                type_id = self._resolve(step).id
-                mdevs.set_state(
-                    self._connection,
-                    values.Mdev(step.uuid, step.parent, type_id, step.after),
-                )
-            return
-        with self._exclusive(), self._creating():
-            usage = self._read_usage()
-            owner = usage.owners.get(step.uuid)
-            if owner is not None and not self._may_replace(step, owner, usage):
-                raise _in_use(step.gpu, step.uuid, owner)
-            known = {mdev.uuid: mdev for mdev in usage.mdevs}
-            if step.uuid in known:
-                mdev = dataclasses.replace(known[step.uuid], state=step.after)
-                mdevs.set_state(self._connection, mdev)
-            elif any(
-                vgpu.uuid == step.uuid
-                for gpu in self.read_host().gpus
-                for vgpu in gpu.all_vgpus
-            ):
-                raise exception.StepFailed(
-                    'libvirt does not show it.',
-                    _LOOK_AGAIN,
-                )
-        if step.uuid in self.recreated:
-            self._await_gone(step.uuid)
-
-    def _await_gone(self, uuid: str) -> None:
-        """Until libvirt has noticed it, it would not define one anew."""
-        from nova_vgpu.host import mdevs
-
-        access = self._access
-        end = access.now() + access.timeout
-        while any(m.uuid == uuid for m in mdevs.list_mdevs(self._connection)):
-            if access.now() >= end:
-                raise exception.StepFailed(
-                    'libvirt still shows it.', _LOOK_AGAIN
-                )
-            access.sleep(_PAUSE)
-
-    def _may_replace(
-        self,
-        step: values.SetMdev,
-        owner: values.Guest,
-        usage: values.Usage,
-    ) -> bool:
-        """Whether what a guest has is to go, because it is of a wrong type.
-
-        It comes back with the right one.
-        """
-        if owner.running or step.uuid not in self.recreated:
-            return False
-        host = self.read_host()
-        names = type_matching.list_type_names(host)
-        return any(
-            vgpu.uuid == step.uuid
-            and mdev_records.find_wanted_type(vgpu, usage, names)
-            for gpu in host.gpus
-            for vgpu in gpu.all_vgpus
-        )
-
-    def _resolve(self, step: values.SetMdev) -> values.VGPUType:
-        """The type of an mdev, as its parent calls it now."""
-        for gpu in self._host.gpus or self.read_host().gpus:
-            if step.parent in gpu.functions:
-                return preconditions.choose(step.type, step.parent, gpu.types)
-        raise exception.StepFailed(
-            f'{step.parent} is not there.', 'Are the VFs of its GPU enabled?'
-        )
-
-    # -- looking ------------------------------------------------------------
+    # -- reading ------------------------------------------------------------
 
     def _read_gpu(self, name: str) -> values.PhysicalGPU:
         for gpu in self.read_host().gpus:
@@ -365,49 +227,31 @@ class Executor:
             f'GPU {name} is not there any more.', 'See the kernel log.'
         )
 
-    def _read_function(
-        self, address: values.PciAddress
-    ) -> tuple[values.VGPUType | None, list[values.VGPUType]]:
-        """The type of a VF, if it has one, and those that it would take."""
-        faults: list[values.ReadFault] = []
-        reader = pci_functions.FunctionReader(self._access.tree, faults)
-        where = (*pci_functions.PCI, str(address))
-        offers, vgpus = reader.read_vendor_vfio(
-            address.node_device_name, where
-        )
-        if faults:
-            raise exception.StepFailed(
-                f'{faults[0]}.', 'Are the VFs of its GPU enabled?'
-            )
-        names = type_matching.list_type_names(self._host)
-        current = [
-            values.VGPUType(vgpu.type_id, names.get(vgpu.type_id))
-            for vgpu in vgpus
-        ]
-        return next(iter(current), None), [offer.type for offer in offers]
-
     def _read_usage(self) -> values.Usage:
         return host_access.read_usage(
             self._access, self._connection, self._warn
         )
 
     @contextlib.contextmanager
-    def _exclusive(self) -> Iterator[None]:
+    def _exclude_claims(self) -> Iterator[None]:
         """While no server has chosen a vGPU that its guest does not show."""
         access = self._access
         with locks.hold_claims(access.locks, access.timeout, exclusive=True):
             yield
 
     @contextlib.contextmanager
-    def _creating(self) -> Iterator[None]:
+    def _create(self) -> Iterator[None]:
         with locks.hold_creation(self._access.locks, self._access.timeout):
             yield
 
-
-def _in_use(gpu: str, what: str, owner: values.Guest) -> exception.InUseError:
-    return exception.InUseError(
-        steps.refuse(gpu, f'vGPU {steps.spell(what)}', owner)
-    )
+    def _write_type(self, address: str, number: int) -> None:
+        access = self._access
+        try:
+            vendor_vfio.write_type_in_time(
+                access.tree, address, number, access.timeout
+            )
+        except OSError as error:
+            raise sriov.failed_write(error) from error
 
 
 def _address(gpu: str) -> values.PciAddress:

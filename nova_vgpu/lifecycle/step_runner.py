@@ -29,6 +29,7 @@ from nova_vgpu import values
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import journal as journals
 from nova_vgpu.lifecycle import step_executor
+from nova_vgpu.reconcile import steps
 
 _PAUSE = 0.5
 
@@ -116,11 +117,13 @@ def execute(
     """
     executor.read_host()
     runs = [_GPURun(collections.deque(c.steps)) for c in found]
-    executor.recreated = frozenset(
-        step.uuid
-        for run in runs
-        for step in run.steps
-        if isinstance(step, values.SetMdev) and step.after.is_started
+    executor.expect(
+        frozenset(
+            steps.vgpu_in(step)
+            for run in runs
+            for step in run.steps
+            if isinstance(step, steps.VGPUStep) and steps.creates(step)
+        )
     )
     while any(run.steps for run in runs):
         is_stuck = True

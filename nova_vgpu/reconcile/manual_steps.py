@@ -11,11 +11,12 @@
 #    under the License.
 
 
-"""What an operator asks for by hand, as steps.
+"""What an operator asks for by a command, as steps.
 
-Everything is checked before the first of them: whether the device is there,
-whether nova.conf wants something else of it, and whether it takes the type
-now.
+There is one rule for what a step is, and how it is executed; here an operator
+decides which one. Everything is checked before the first of them: whether the
+device is there, whether nova.conf wants something else of it, and whether it
+takes the type now.
 """
 
 from collections.abc import Callable
@@ -52,11 +53,8 @@ def enable_vfs(gpu: values.PhysicalGPU) -> values.GPUSteps:
             f'To have all of them: nova-vgpu sriov disable {gpu}, and then '
             'enable them.'
         )
-    found: list[values.Step] = []
-    if gpu.driver in (None, readiness.STUB_DRIVER):
-        found.append(values.RepairDriver(str(gpu)))
-    if not gpu.vfs:
-        found.append(values.SetVFs(str(gpu), 0, gpu.sriov.total))
+    is_bound = gpu.driver not in (None, readiness.STUB_DRIVER)
+    found = [*steps.prepare(gpu, is_bound)]
     made_by = capabilities.vendor_of(gpu)
     if not gpu.types and made_by is not None and made_by.type_prefixes:
         found.append(values.AwaitTypes(str(gpu)))
@@ -78,7 +76,7 @@ def enable_device(
     device: str,
     wanted: str,
     new_uuid: Callable[[], str],
-) -> values.SetType | values.SetMdev:
+) -> steps.VGPUStep:
     """Make a vGPU of a function, or on a GPU.
 
     :param device: a VF, or a GPU: then on itself, or on its first VF that
@@ -109,7 +107,8 @@ def enable_device(
     for function, types in offers.items():
         matches = type_matching.find_matches(wanted, types)
         if len(matches) == 1:
-            return _create(gpu, function, matches[0], new_uuid)
+            label = steps.label(matches[0])
+            return steps.create(gpu, function, label, new_uuid)
     every = {t.id: t for types in offers.values() for t in types}
     known = ', '.join(capabilities.short_name(t) for t in every.values())
     raise exception.NotAvailable(
@@ -121,7 +120,7 @@ def enable_device(
 
 def disable_device(
     host: values.Host, usage: values.Usage, device: str
-) -> values.SetType | values.SetMdev | None:
+) -> steps.VGPUStep | None:
     """Take back a vGPU, by its VF or its UUID; None if it is none.
 
     :raises NoSuchDevice: if there is no such device.
@@ -133,19 +132,14 @@ def disable_device(
                 (str(g) for g in host.gpus if mdev.parent in g.functions),
                 mdev.parent,
             )
-            return values.SetMdev(
-                gpu,
-                mdev.parent,
-                mdev.uuid,
-                names.get(mdev.type_id, mdev.type_id),
-                mdev.state,
-                values.MdevState.ABSENT,
-            )
-    kept = _find_kept(usage, device)
-    if kept is not None and not _is_vgpu(host, kept):
+            vgpu = values.VGPU(mdev.parent, mdev.type_id, mdev.uuid)
+            label = names.get(mdev.type_id, mdev.type_id)
+            return steps.remove(gpu, vgpu, label, mdev.state)
+    recorded = _find_recorded(usage, device)
+    if recorded is not None and not _is_vgpu(host, recorded):
         # It is to be one; that ends with this.
-        name = usage.records.functions[str(kept)]
-        return values.SetType(_gpu_of(host, kept), str(kept), name, '')
+        name = usage.records.functions[str(recorded)]
+        return values.SetType(_gpu_of(host, recorded), str(recorded), name, '')
     found, vf = _find(host, device)
     if vf is None:
         there = ', '.join(vgpu.name for vgpu in found.all_vgpus) or 'none'
@@ -157,12 +151,14 @@ def disable_device(
     if on_it:
         return disable_device(host, usage, on_it[0].uuid)
     for vgpu in vf.vgpus:
-        called = names.get(vgpu.type_id, vgpu.type_id)
-        return values.SetType(str(found), str(vf.address), called, '')
+        label = names.get(vgpu.type_id, vgpu.type_id)
+        return steps.remove(str(found), vgpu, label, usage.state_of(vgpu.name))
     return None
 
 
-def _find_kept(usage: values.Usage, device: str) -> values.PciAddress | None:
+def _find_recorded(
+    usage: values.Usage, device: str
+) -> values.PciAddress | None:
     """The function that was enabled by hand, if that is what is meant."""
     try:
         address = values.PciAddress.parse(device)
@@ -293,23 +289,3 @@ def _why_not(
     if vf is not None and vf.vgpus:
         return f'it is, or has, vGPU {vf.vgpus[0].name} already'
     return 'the vGPUs that are there leave no room'
-
-
-def _create(
-    gpu: values.PhysicalGPU,
-    function: str,
-    vgpu_type: values.VGPUType,
-    new_uuid: Callable[[], str],
-) -> values.SetType | values.SetMdev:
-    called = steps.label(vgpu_type)
-    for vf in gpu.vfs:
-        if vf.name == function and vf.vendor_vfio:
-            return values.SetType(str(gpu), str(vf.address), '', called)
-    return values.SetMdev(
-        str(gpu),
-        function,
-        new_uuid(),
-        called,
-        values.MdevState.ABSENT,
-        values.MdevState.PERSISTENT,
-    )

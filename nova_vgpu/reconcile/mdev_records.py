@@ -13,14 +13,14 @@
 
 """What mdevs are known to be, also those that are not there.
 
-Three sources have a word: libvirt has definitions, by the id that a type had
-when they were made; guests note the names of the types of their vGPUs; and it
-is remembered where mdevs were that were seen, of which type, and by which id.
+There are three sources: libvirt has definitions, by the id that a type had
+when they were made; guests note the names of the types of their vGPUs; and
+mdevs that were seen are recorded with their parent, their type and its id.
 
-A definition starts by its id, whatever that means by then. So one that is
-there by the id that is remembered, and is of another type, is so by mistake:
-the driver gave the id to another type. One that is there by another id was
-made anew, and is what it is.
+A definition starts by its id, whatever that means by then. So an mdev that is
+there by the recorded id, and is of another type, has to be created again: the
+driver gave the id to another type. One that is there by another id was created
+since then, and is what it is.
 """
 
 from collections.abc import Container
@@ -43,13 +43,13 @@ def list_lost(
     for mdev in usage.mdevs:
         if mdev.parent in functions and mdev.state is values.MdevState.DEFINED:
             yield mdev
-    for uuid, kept in usage.records.mdevs.items():
+    for uuid, record in usage.records.mdevs.items():
         wanted = uuid in owners or uuid in usage.unfinished
-        if wanted and uuid not in known and kept.parent in functions:
+        if wanted and uuid not in known and record.parent in functions:
             yield values.Mdev(
                 uuid,
-                kept.parent,
-                kept.type_id or kept.type,
+                record.parent,
+                record.type_id or record.type,
                 values.MdevState.ABSENT,
             )
 
@@ -65,28 +65,41 @@ def type_of(
 def find_wanted_type(
     vgpu: values.VGPU, usage: values.Usage, names: Mapping[str, str]
 ) -> str | None:
-    """The type that an mdev is to be of, if it is there as another one.
+    """The type that a vGPU should be of, if it is there as another one.
 
-    One that nothing names now is taken for what it is to be.
+    One that nothing names now is taken for what it should be.
+    """
+    if vgpu.uuid is None:
+        note = usage.notes.get(vgpu.name)
+        known = note.type_name if note else None
+    else:
+        known = _find_name(vgpu.uuid, vgpu.function, vgpu.type_id, usage)
+    return None if is_of_type(vgpu, known, names) else known
+
+
+def is_of_type(
+    vgpu: values.VGPU, wanted: str | None, names: Mapping[str, str]
+) -> bool:
+    """Whether a vGPU is of a type, as far as that is known.
+
+    :param wanted: the name of the type; None if that is not known.
     """
     current = names.get(vgpu.type_id)
-    if vgpu.uuid is None or current is None:
-        return None
-    known = _find_name(vgpu.uuid, vgpu.function, vgpu.type_id, usage)
-    if known is None:
-        return None
+    if current is None or wanted is None:
+        return True
     same = values.VGPUType(vgpu.type_id, current)
-    return None if type_matching.find_matches(known, [same]) else known
+    return bool(type_matching.find_matches(wanted, [same]))
 
 
 def _find_name(
     uuid: str, parent: str, type_id: str, usage: values.Usage
 ) -> str | None:
     """The name by which the type of an mdev is known; not by its id."""
-    owner = usage.owners.get(uuid)
-    noted = {v.name: v.type_name for v in owner.vgpus} if owner else {}
-    kept = usage.records.mdevs.get(uuid)
-    # Files of older releases have no ids.
-    if kept and (kept.parent, kept.type_id or type_id) != (parent, type_id):
-        kept = None  # somebody made it anew
-    return noted.get(uuid) or (kept.type if kept else None)
+    note = usage.notes.get(uuid)
+    if note is not None and note.type_name:
+        return note.type_name
+    record = usage.records.mdevs.get(uuid)
+    if record is None or record.parent != parent:
+        return None
+    # Files of older releases have no ids; another one was made since then.
+    return record.type if record.type_id in (None, type_id) else None

@@ -11,10 +11,11 @@
 #    under the License.
 
 
-"""Who has what of a host's vGPUs, and what is to be there again."""
+"""What is in use of a host's vGPUs, and what is to be there again."""
 
 from collections.abc import Mapping
 import dataclasses
+import functools
 
 from nova_vgpu.values import guest
 from nova_vgpu.values import step
@@ -60,18 +61,23 @@ class VGPURecords:
     unfinished: frozenset[str] = frozenset()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Usage:
     """The usage of a host's vGPUs: guests that use them, or will again.
 
     ``unfinished`` are the UUIDs of mdevs that a run which was cut off had
     removed, or was about to start, or that one could not make again.
+    ``claimed`` are the names of vGPUs and functions that were chosen for
+    servers whose guests do not show them yet. ``released`` are the names of
+    functions that servers had.
     """
 
     guests: tuple[guest.Guest, ...] = ()
     mdevs: tuple[Mdev, ...] = ()
     records: VGPURecords = VGPURecords()
     unfinished: frozenset[str] = frozenset()
+    claimed: frozenset[str] = frozenset()
+    released: frozenset[str] = frozenset()
 
     def state_of(self, uuid: str) -> step.MdevState:
         """The state of an mdev that is there."""
@@ -80,7 +86,7 @@ class Usage:
                 return mdev.state
         return step.MdevState.TRANSIENT
 
-    @property
+    @functools.cached_property
     def owners(self) -> dict[str, guest.Guest]:
         """Guests by the names of what they have: vGPUs, and functions."""
         found: dict[str, guest.Guest] = {}
@@ -91,3 +97,10 @@ class Usage:
                 for function in owner.functions
             )
         return found
+
+    @functools.cached_property
+    def notes(self) -> dict[str, guest.GuestVGPU]:
+        """What guests note of their vGPUs, by the names of those."""
+        return {
+            vgpu.name: vgpu for owner in self.guests for vgpu in owner.vgpus
+        }

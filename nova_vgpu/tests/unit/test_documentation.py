@@ -318,7 +318,7 @@ class TestLog(DocumentationTestCase):
             'Could not …',
             'Reconciled: …',
             'a vGPU is allocated outside of an operation',
-            'remove mdev …',
+            'remove mdev …, which is …',
             'vGPU … of … is gone, and GPU … has no room to create it again.',
         ):
             self.assertIn(text, found)
@@ -710,14 +710,13 @@ def _messages_of_driver() -> list[_Message]:
                 node.exc, ast.Call
             ):
                 found.extend(_texts(node.exc, frozenset({'EXCEPTION'})))
-    steps = ast.parse((PACKAGE / 'reconcile' / 'upkeep.py').read_text())
-    for node in ast.walk(steps):
-        if isinstance(node, ast.FunctionDef) and node.name == '__str__':
-            found.extend(
-                _Message(_text(returned.value), frozenset({'INFO'}))
-                for returned in node.body
-                if isinstance(returned, ast.Return)
-            )
+    removed = values.MdevState.PERSISTENT, values.MdevState.ABSENT
+    for step in (
+        values.SetType('…', '…', '', '…'),
+        values.SetType('…', '…', '…', ''),
+        values.SetMdev('…', '…', '…', '…', *removed),
+    ):
+        found.append(_Message(str(step), frozenset({'INFO'})))
     return found
 
 

@@ -22,7 +22,7 @@ import fixtures
 from nova import context
 from nova import objects
 
-from nova_vgpu.compute import vgpu_devices
+from nova_vgpu.compute import reconciler
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import clock
 from nova_vgpu.sandbox import stores
@@ -185,7 +185,7 @@ class RenumberedTest(MdevsAfterRebootTest):
         self.useFixture(
             fixtures.MockPatchObject(mdevs, 'forget', forget_later)
         )
-        self.useFixture(fixtures.MockPatchObject(vgpu_devices, 'time', fake))
+        self.useFixture(fixtures.MockPatchObject(reconciler, 'time', fake))
 
     def test_libvirt_is_late(self) -> None:
         servers, own = self.boot_two()
@@ -202,7 +202,7 @@ class RenumberedTest(MdevsAfterRebootTest):
         self.restart_host('host1')
         self.assertFalse(self.is_running(servers[0]))
         said = self.stdlog.logger.output
-        self.assertIn('libvirt still shows mdev_', said)
+        self.assertIn('libvirt still shows it', said)
         self.assertIn('libvirt does not create it again on GPU', said)
 
 

@@ -79,7 +79,8 @@ class IdleMdevsTest(test_servers.OurTestBase):
         self.declare('T4-8Q')
         self.restart_host('host1')
         self.assertIn(
-            f'Could not remove mdev {mdev.uuid}; will try again',
+            f'Could not remove mdev {mdev.uuid}, which is GRID T4-2Q; will '
+            'try again',
             self.stdlog.logger.output,
         )
         self.assertEqual((1, 1), (mdev.isActive(), mdev.isPersistent()))

@@ -173,6 +173,26 @@ class TestServers(testtools.TestCase):
         self.assertEqual(before, self.host.describe())
         self.start_all()
 
+    def test_a_function_gets_its_type_back_if_it_was_set_to_another(
+        self,
+    ) -> None:
+        """While its server does not run, as nova-compute does it."""
+        self.boot_all()
+        before = self.host.describe()
+        self.libvirt.stop_guest('ai')
+        self.host.clear_type('0000:c1:00.5')
+        self.host.set_type('0000:c1:00.5', 'NVIDIA L40S-12Q')
+        outcome = self.host.apply(live.ALL_THREE)
+        self.assertEqual(
+            [
+                'clear VF 0000:c1:00.5, which is NVIDIA L40S-12Q',
+                'set VF 0000:c1:00.5 to NVIDIA L40S-24Q',
+            ],
+            [str(step) for step in outcome.done],
+        )
+        self.assertEqual(before, self.host.describe())
+        self.libvirt.start_guest('ai')
+
     def test_another_type_is_refused_while_they_are_there(self) -> None:
         self.boot_all()
         before = self.host.describe()

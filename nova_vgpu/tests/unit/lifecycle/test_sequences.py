@@ -188,11 +188,11 @@ class Life(stateful.RuleBasedStateMachine):
     def _boot(
         self, assigned: values.Assignment, state: host_access.HostState
     ) -> None:
-        from nova_vgpu.reconcile import upkeep
+        from nova_vgpu.reconcile import free_vgpus
 
         taken = set(state.usage.owners)
-        idle = upkeep.list_idle(assigned, taken)
-        function = next(upkeep.list_rooms(assigned, taken), None)
+        idle = free_vgpus.list_idle(assigned, taken)
+        function = next(free_vgpus.list_rooms(assigned, taken), None)
         wanted = assigned.type
         assert wanted is not None and wanted.name is not None
         if idle:

@@ -18,7 +18,9 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.plan import pci_devices
+from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_steps
+from nova_vgpu.reconcile import policy
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
@@ -193,9 +195,9 @@ class TestLeftAlone(testtools.TestCase):
             wanted = {'0001:c8:00.4': TYPE, '0001:c8:00.5': TYPE}
             (planned,) = gpu_steps.plan_steps(
                 plan,
-                values.Host((L40S,)),
+                type_matching.list_type_names(values.Host((L40S,))),
                 values.Usage(records=values.VGPURecords(functions=wanted)),
-                values.Creation.ON_DEMAND,
+                policy.for_apply(values.Creation.ON_DEMAND),
                 lambda: '',
             )
             functions = {

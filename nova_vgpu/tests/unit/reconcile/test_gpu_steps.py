@@ -18,7 +18,9 @@ import itertools
 import testtools
 
 from nova_vgpu import values
+from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_steps
+from nova_vgpu.reconcile import policy
 from nova_vgpu.reconcile import steps
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
@@ -41,9 +43,9 @@ def plan(
     host = hosts.make_host(*cards)
     found = gpu_steps.plan_steps(
         plans.make_plan(declaration, host, modes=modes),
-        host,
+        type_matching.list_type_names(host),
         usage or values.Usage(),
-        declaration.creation,
+        policy.for_apply(declaration.creation),
         lambda: UUID,
     )
     return {

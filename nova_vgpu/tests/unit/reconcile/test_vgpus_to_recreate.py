@@ -15,8 +15,10 @@
 import testtools
 
 from nova_vgpu import values
+from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_steps
 from nova_vgpu.reconcile import mdev_records
+from nova_vgpu.reconcile import policy
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
@@ -142,9 +144,9 @@ class TestWhatIsDone(testtools.TestCase):
         )
         (planned,) = gpu_steps.plan_steps(
             plans.make_plan(live.declare(DECLARED.format(declared)), host),
-            host,
+            type_matching.list_type_names(host),
             values.Usage(guests, mdevs, records or values.VGPURecords()),
-            values.Creation.ON_DEMAND,
+            policy.for_apply(values.Creation.ON_DEMAND),
             lambda: 'new',
         )
         return planned

@@ -14,7 +14,8 @@
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.reconcile import upkeep
+from nova_vgpu.reconcile import gpu_steps
+from nova_vgpu.reconcile import policy
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
@@ -26,6 +27,7 @@ NAMES = {
     for t in board.types
     if t.name
 }
+UUID = 'c5f2b7f0-0f0c-4b6e-9a0e-0d8d0c7f0b11'
 VF = [f'pci_0000_c8_00_{function}' for function in (4, 5, 6, 7)]
 
 
@@ -44,97 +46,58 @@ def make_plan(card: simulation.GPU, *types: str) -> values.Plan:
     return plans.make_plan(declaration, hosts.make_host(card))
 
 
-class TestChoice(testtools.TestCase):
-    def idle(self, card: simulation.GPU, declared: str, *taken: str) -> int:
-        (assigned,) = make_plan(card, declared).assignments
-        return len(upkeep.list_idle(assigned, taken))
+class TestCompute(testtools.TestCase):
+    """What nova-compute does about vGPUs, and what it leaves alone."""
 
-    def room(
-        self, card: simulation.GPU, declared: str, *taken: str
-    ) -> str | None:
-        (assigned,) = make_plan(card, declared).assignments
-        return next(upkeep.list_rooms(assigned, taken), None)
-
-    def test_what_is_there_and_nobodys(self) -> None:
-        (mdev,) = hosts.make_gpu(t4('nvidia-231')).vgpus
-        for case, found, expected in (
-            ('an mdev', self.idle(t4('nvidia-231'), 'T4-2Q'), 1),
-            ('of another type', self.idle(t4('nvidia-230'), 'T4-2Q'), 0),
-            ('taken', self.idle(t4('nvidia-231'), 'T4-2Q', mdev.name), 0),
-            ('a function', self.idle(vfio('nvidia-1155'), 'L40S-24Q'), 1),
-            (
-                'a function that is taken',
-                self.idle(vfio('nvidia-1155'), 'L40S-24Q', VF[0]),
-                0,
-            ),
-        ):
-            self.assertEqual(expected, found, case)
-
-    def test_where_one_more_fits(self) -> None:
-        full = vfio('nvidia-1155', 'nvidia-1155')
-        for case, found, expected in (
-            ('a T4', self.room(t4(), 'T4-16Q'), 'pci_0000_84_00_0'),
-            ('a full T4', self.room(t4('nvidia-234'), 'T4-16Q'), None),
-            ('functions', self.room(vfio(), 'L40S-24Q'), VF[0]),
-            (
-                'the first is in use',
-                self.room(vfio('nvidia-1155'), 'L40S-24Q'),
-                VF[1],
-            ),
-            (
-                'the first is kept for a server that is off',
-                self.room(vfio(), 'L40S-24Q', VF[0]),
-                VF[1],
-            ),
-            (
-                'more functions than it takes',
-                self.room(full, 'L40S-24Q'),
-                None,
-            ),
-        ):
-            self.assertEqual(expected, found, case)
-
-    def test_every_function_is_a_choice(self) -> None:
-        (assigned,) = make_plan(vfio('nvidia-1155'), 'L40S-24Q').assignments
-        self.assertEqual(VF[1:], list(upkeep.list_rooms(assigned, ())))
-        self.assertEqual(
-            [VF[1], VF[3]], list(upkeep.list_rooms(assigned, (VF[2],)))
-        )
-
-
-class TestUpkeep(testtools.TestCase):
     def steps(
         self,
         plan: values.Plan,
-        taken: tuple[str, ...] = (),
+        claimed: tuple[str, ...] = (),
         guests: dict[str, str | None] | None = None,
         released: tuple[str, ...] = (),
         running: bool = False,
+        manual: tuple[str, ...] = (),
     ) -> list[str]:
-        """``guests`` are functions of one, with the names of their types."""
+        """``guests`` are vGPUs of one, with the names of their types."""
+        functions = {
+            name: values.PciAddress.parse_node_device_name(name)
+            for name in guests or ()
+        }
         guest = values.Guest(
             'uuid',
             'guest',
             running,
-            vgpus=tuple(
-                values.GuestVGPU(*item) for item in (guests or {}).items()
+            frozenset(name for name, vf in functions.items() if vf is None),
+            frozenset(filter(None, functions.values())),
+            tuple(values.GuestVGPU(*item) for item in (guests or {}).items()),
+        )
+        usage = values.Usage(
+            (guest,),
+            records=values.VGPURecords(
+                functions=dict.fromkeys(manual, 'NVIDIA L40S-24Q')
             ),
+            claimed=frozenset(claimed),
+            released=frozenset(released),
         )
-        found = upkeep.plan_upkeep(
-            plan, NAMES, {*taken, *(guests or ())}, [guest], released
+        found = gpu_steps.plan_steps(
+            plan,
+            NAMES,
+            usage,
+            policy.for_compute(values.Creation.ON_DEMAND, True),
+            lambda: UUID,
         )
-        steps = [str(step) for step in found]
+        steps = [str(step) for planned in found for step in planned.steps]
         if steps:
-            self.assertTrue(upkeep.is_concerned(plan))
+            self.assertTrue(gpu_steps.may_need_steps(plan))
         return steps
 
     def test_what_nobody_has_loses_its_type(self) -> None:
         plan = make_plan(vfio('nvidia-1155', 'nvidia-1155'), 'L40S-24Q')
         self.assertEqual(
-            ['clear the type of virtual function 0000:c8:00.5'],
-            self.steps(plan, taken=(VF[0],)),
+            ['clear VF 0000:c8:00.5, which is NVIDIA L40S-24Q'],
+            self.steps(plan, claimed=(VF[0],)),
         )
-        self.assertEqual([], self.steps(plan, taken=(VF[0], VF[1])))
+        self.assertEqual([], self.steps(plan, claimed=(VF[0], VF[1])))
 
     def test_a_gpu_that_is_not_ours_keeps_all_but_what_was_given_back(
         self,
@@ -142,14 +105,15 @@ class TestUpkeep(testtools.TestCase):
         plan = make_plan(vfio('nvidia-1155', 'nvidia-1155'))
         self.assertEqual([], self.steps(plan))
         self.assertEqual(
-            ['clear the type of virtual function 0000:c8:00.4'],
+            ['clear VF 0000:c8:00.4, which is NVIDIA L40S-24Q'],
             self.steps(plan, released=(VF[0],)),
         )
         self.assertEqual(
-            [], self.steps(plan, taken=(VF[0],), released=(VF[0],))
+            [], self.steps(plan, claimed=(VF[0],), released=(VF[0],))
         )
-        by_hand = upkeep.plan_upkeep(plan, NAMES, (), (), (VF[0],), (VF[0],))
-        self.assertEqual([], list(by_hand))
+        self.assertEqual(
+            [], self.steps(plan, released=(VF[0],), manual=('0000:c8:00.4',))
+        )
 
     def test_a_guest_gets_the_type_again_that_it_had(self) -> None:
         plan = make_plan(vfio(), 'L40S-24Q')
@@ -158,26 +122,26 @@ class TestUpkeep(testtools.TestCase):
             (
                 'what it had is not known: what is declared',
                 self.steps(plan, guests={VF[0]: None}),
-                'nvidia-1155 (NVIDIA L40S-24Q)',
+                'NVIDIA L40S-24Q',
             ),
             (
                 'what it had is not what is declared',
                 self.steps(plan, guests={VF[0]: 'NVIDIA L40S-12Q'}),
-                'nvidia-1153 (NVIDIA L40S-12Q)',
+                'NVIDIA L40S-12Q',
             ),
             (
                 'another brand in front',
                 self.steps(plan, guests={VF[0]: 'GRID L40S-12Q'}),
-                'nvidia-1153 (NVIDIA L40S-12Q)',
+                'GRID L40S-12Q',
             ),
             (
                 'on a GPU that is left alone',
                 self.steps(elsewhere, guests={VF[0]: 'NVIDIA L40S-12Q'}),
-                'nvidia-1153 (NVIDIA L40S-12Q)',
+                'NVIDIA L40S-12Q',
             ),
         ):
             self.assertEqual(
-                [f'set virtual function 0000:c8:00.4 to {expected}'],
+                [f'set VF 0000:c8:00.4 to {expected}'],
                 found,
                 case,
             )
@@ -208,7 +172,7 @@ class TestUpkeep(testtools.TestCase):
         self,
     ) -> None:
         plan = make_plan(vfio('nvidia-1156'), 'L40S-24Q')
-        clear = ['clear the type of virtual function 0000:c8:00.4']
+        clear = ['clear VF 0000:c8:00.4, which is NVIDIA L40S-48Q']
         for case, expected, running, noted in (
             ('of another type', clear, False, 'NVIDIA L40S-24Q'),
             ('but it is in use', [], True, 'NVIDIA L40S-24Q'),
@@ -225,23 +189,26 @@ class TestUpkeep(testtools.TestCase):
         host = hosts.make_host(vfio('nvidia-1155', 'nvidia-1155'))
         plan = plans.make_plan(values.Declaration((declared,)), host)
         self.assertEqual(
-            ['clear the type of virtual function 0000:c8:00.4'],
+            ['clear VF 0000:c8:00.4, which is NVIDIA L40S-24Q'],
             self.steps(plan),
         )
 
     def test_an_idle_mdev_makes_way_if_it_has_to(self) -> None:
         (mdev,) = hosts.make_gpu(t4('nvidia-231')).vgpus
         in_the_way = make_plan(t4('nvidia-231'), 'T4-4Q')
-        self.assertEqual([f'remove mdev {mdev.uuid}'], self.steps(in_the_way))
-        self.assertEqual([], self.steps(in_the_way, taken=(mdev.name,)))
+        self.assertEqual(
+            [f'remove mdev {mdev.uuid}, which is GRID T4-2Q'],
+            self.steps(in_the_way),
+        )
+        self.assertEqual([], self.steps(in_the_way, claimed=(mdev.name,)))
         of_the_type = make_plan(t4('nvidia-231'), 'T4-2Q')
         self.assertEqual([], self.steps(of_the_type))
-        self.assertFalse(upkeep.is_concerned(of_the_type))
+        self.assertFalse(gpu_steps.may_need_steps(of_the_type))
 
     def test_an_mdev_of_another_type_than_its_guest_was_given(self) -> None:
         """It goes while that does not run, and is made when it starts."""
         (mdev,) = hosts.make_gpu(t4('nvidia-231')).vgpus
-        remove = [f'remove mdev {mdev.uuid}']
+        remove = [f'remove mdev {mdev.uuid}, which is GRID T4-2Q']
         for case, expected, declared, running, noted in (
             ('of another type', remove, 'T4-4Q', False, 'GRID T4-4Q'),
             ('by another brand', remove, 'T4-4Q', False, 'NVIDIA T4-4Q'),
@@ -262,6 +229,6 @@ class TestUpkeep(testtools.TestCase):
         plan = make_plan(t4('nvidia-233'), 'T4-8A')
         self.assertTrue(plan.assignments[0].serves)
         self.assertEqual(
-            [f'remove mdev {mdev.uuid}'],
+            [f'remove mdev {mdev.uuid}, which is GRID T4-8Q'],
             self.steps(plan, guests={mdev.name: 'GRID T4-8A'}),
         )
