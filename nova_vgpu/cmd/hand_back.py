@@ -15,7 +15,7 @@
 import argparse
 
 from nova_vgpu.cmd import provider_base
-from nova_vgpu.placement import targets
+from nova_vgpu.publish import target as publish_target
 
 
 class HandBack(provider_base.ChangePlacement):
@@ -31,9 +31,14 @@ class HandBack(provider_base.ChangePlacement):
     printed when it is made. If there is nothing to change, nothing is written.
     """
 
-    def make_target(self, parsed_args: argparse.Namespace) -> targets.HandBack:
-        # First: without libvirt there is no need to look at anything else.
+    def make_target(
+        self, parsed_args: argparse.Namespace
+    ) -> publish_target.Target:
+        # First: without libvirt nothing else needs to be read.
         guests = self.source.read_guests()
-        _host, plan = provider_base.read_plan(self)
-        node = provider_base.node_of(self, parsed_args)
-        return targets.HandBack(plan, guests, node)
+        return publish_target.Target(
+            provider_base.read_plan(self),
+            provider_base.node_of(self, parsed_args),
+            publish_target.Mode.HAND_BACK,
+            guests=guests,
+        )

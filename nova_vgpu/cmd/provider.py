@@ -24,8 +24,10 @@ from nova_vgpu.cmd import base
 from nova_vgpu.cmd import provider_base
 from nova_vgpu.cmd import provider_text
 from nova_vgpu.placement import targets
+from nova_vgpu.publish import target as publish_target
 
 EXIT_DIFFERS = 1
+_MODES = (publish_target.Mode.TRAITS, publish_target.Mode.FULL)
 
 
 class ShowProviders(base.Lister):
@@ -115,7 +117,7 @@ class DiffProviders(base.Lister):
         if not self._difference.changes and not self._difference.problems:
             what = (
                 'Placement agrees'
-                if target.mode is targets.Mode.FULL
+                if target.mode is publish_target.Mode.FULL
                 else 'The traits in Placement agree'
             )
             self.say(f'{what} with the plan.')
@@ -147,15 +149,17 @@ class SyncProviders(provider_base.ChangePlacement):
         _add_target(parser)
         return parser
 
-    def make_target(self, parsed_args: argparse.Namespace) -> targets.Target:
+    def make_target(
+        self, parsed_args: argparse.Namespace
+    ) -> publish_target.Target:
         return _target(self, parsed_args)
 
 
 def _add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--mode',
-        choices=[mode.value for mode in targets.Mode],
-        default=targets.Mode.TRAITS.value,
+        choices=[mode.value for mode in _MODES],
+        default=publish_target.Mode.TRAITS.value,
         help="traits: set the traits of Nova's providers. full: also create "
         'providers and inventories. Default: traits.',
     )
@@ -174,18 +178,16 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 def _target(
     command: base.Command, parsed_args: argparse.Namespace
-) -> targets.Target:
+) -> publish_target.Target:
     """The target of the options.
 
     :raises UsageError: if the options contradict each other.
     :raises InvalidLibvirtGPUConfig: if the plan is invalid.
     """
-    mode = targets.Mode(parsed_args.mode)
+    mode = publish_target.Mode(parsed_args.mode)
     _require_full(mode, parsed_args)
-    host, plan = provider_base.read_plan(command)
-    return targets.Target(
-        plan,
-        host,
+    return publish_target.Target(
+        provider_base.read_plan(command),
         provider_base.node_of(command, parsed_args),
         mode,
         create_root=parsed_args.create_root,
@@ -193,7 +195,9 @@ def _target(
     )
 
 
-def _require_full(mode: targets.Mode, parsed_args: argparse.Namespace) -> None:
+def _require_full(
+    mode: publish_target.Mode, parsed_args: argparse.Namespace
+) -> None:
     """Refuse options that have no effect without ``--mode full``.
 
     :raises UsageError: with all of them.
@@ -206,7 +210,7 @@ def _require_full(mode: targets.Mode, parsed_args: argparse.Namespace) -> None:
         )
         if is_given
     ]
-    if given and mode is not targets.Mode.FULL:
+    if given and mode is not publish_target.Mode.FULL:
         only = 'is' if len(given) == 1 else 'are'
         raise exception.UsageError(
             f'{" and ".join(given)} {only} for --mode full only, and the mode '

@@ -21,6 +21,7 @@ from nova_vgpu.cmd import base
 from nova_vgpu.cmd import provider_text
 from nova_vgpu.placement import targets
 from nova_vgpu.plan import mapper
+from nova_vgpu.publish import target as publish_target
 
 if typing.TYPE_CHECKING:
     from nova_vgpu.placement import client
@@ -41,7 +42,7 @@ class ChangePlacement(base.Command):
 
     def make_target(
         self, parsed_args: argparse.Namespace
-    ) -> targets.Target | targets.HandBack:
+    ) -> publish_target.Target:
         """The target state of Placement."""
         raise NotImplementedError
 
@@ -91,16 +92,15 @@ def node_of(command: base.Command, parsed_args: argparse.Namespace) -> str:
     return parsed_args.node or command.source.get_node_name()
 
 
-def read_plan(command: base.Command) -> tuple[values.Host, values.Plan]:
-    """The host and the plan for it; its problems are printed.
+def read_plan(command: base.Command) -> values.Plan:
+    """The plan for the host; its problems are printed.
 
     :raises InvalidLibvirtGPUConfig: if the plan is invalid.
     """
-    host = command.read_host()
-    plan = command.make_plan(host)
+    plan = command.make_plan(command.read_host())
     mapper.require_valid(plan)
     say_problems(command, plan.problems)
-    return host, plan
+    return plan
 
 
 def connect(command: base.Command) -> 'client.PlacementClient':

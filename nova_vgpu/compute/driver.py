@@ -19,7 +19,6 @@ in :mod:`nova_vgpu.compute.vgpus`, and decided by :mod:`nova_vgpu.plan`,
 :mod:`nova_vgpu.reconcile` and :mod:`nova_vgpu.publish`.
 """
 
-import collections
 from collections.abc import Collection
 from collections.abc import Sequence
 import typing
@@ -40,6 +39,13 @@ from nova_vgpu.compute import vgpus
 CONF = nova.conf.CONF
 
 UPDATE_FAILED = 'Could not update the providers of GPUs'
+KEEP_FAILED = "Could not keep VGPU on the node's own provider"
+_FOR_NOVA = (
+    # Nova reads Placement again, and repeats the update.
+    nova_exception.ResourceProviderUpdateConflict,
+    # For the operator to correct.
+    exception.InvalidLibvirtGPUConfig,
+)
 
 
 # Nova has no type hints that mypy could follow.
@@ -61,7 +67,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         Called by ``LibvirtDriver.__init__``, when libvirt is not connected
         yet; the ids follow with the first plan.
         """
-        declared = self.vgpus.planner.declaration.types
+        declared = self.vgpus.planner.read_declaration().types
         self.mdev_classes = {of_type.resource_class for of_type in declared}
         return [of_type.name for of_type in declared]
 
@@ -90,11 +96,32 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
 
     # -- Placement ----------------------------------------------------------
 
+    def update_provider_tree(
+        self,
+        provider_tree: tree.Tree,
+        nodename: str,
+        allocations: nova_types.Consumers | None = None,
+    ) -> None:
+        """Extends Nova's, which takes VGPU from the node's own provider.
+
+        Before Stein it was there. If servers hold some of it that could not
+        be moved to the providers of GPUs yet, Placement refuses that.
+        """
+        before = provider_tree.data(nodename).inventory
+        super().update_provider_tree(
+            provider_tree, nodename, allocations=allocations
+        )
+        if self.vgpus.planner.declaration.types and 'VGPU' in before:
+            with self.vgpus.failures.surviving(KEEP_FAILED):
+                self.vgpus.publisher.keep_on_root(
+                    provider_tree, nodename, before
+                )
+
     def _update_provider_tree_for_vgpu(
         self,
         provider_tree: tree.Tree,
         nodename: str,
-        allocations: tree.Allocations | None = None,
+        allocations: nova_types.Consumers | None = None,
     ) -> None:
         """Replaces Nova's, which makes a provider per VF and leaves old ones.
 
@@ -105,30 +132,10 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         """
         if not self.vgpus.planner.declaration.types:
             return
-        with (
-            self.vgpus.failures.surviving(
-                UPDATE_FAILED,
-                but=(
-                    # Nova reads Placement again, and repeats the update.
-                    nova_exception.ResourceProviderUpdateConflict,
-                    # For the operator to correct.
-                    exception.InvalidLibvirtGPUConfig,
-                ),
-            ),
-            tree.all_or_nothing(provider_tree, allocations),
-        ):
+        with self.vgpus.failures.surviving(UPDATE_FAILED, but=_FOR_NOVA):
             plan = self.vgpus.planner.make_plan()
             self.vgpus.publisher.update(provider_tree, nodename, plan)
         self.vgpus.service.wake()
-
-    def _count_vgpus_per_pgpu(
-        self, mdev_uuids: Collection[str]
-    ) -> dict[str, int]:
-        """Extends Nova's, for which the VF of an mdev is its GPU."""
-        counts: dict[str, int] = collections.defaultdict(int)
-        for parent, count in super()._count_vgpus_per_pgpu(mdev_uuids).items():
-            counts[self.vgpus.planner.gpu_of(parent)] += count
-        return counts
 
     def _get_supported_mdev_resource_classes(self) -> set[str]:
         """Extends Nova's: a server may hold a class that was declared before.

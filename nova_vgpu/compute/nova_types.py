@@ -19,6 +19,7 @@ that.
 
 from collections.abc import Iterable
 from collections.abc import Mapping
+import contextlib
 import typing
 
 from nova_vgpu.compute import hotplug
@@ -98,19 +99,53 @@ class Host(typing.Protocol):
     def device_start(self, dev: NodeDevice) -> None: ...
 
 
+#: What a provider offers, by resource class.
+Inventories = dict[str, dict[str, typing.Any]]
+#: What consumers hold, by their UUIDs, as Placement tells it.
+Consumers = dict[str, dict[str, typing.Any]]
+
+
 class Provider(typing.Protocol):
     """``nova.compute.provider_tree.ProviderData``."""
 
+    uuid: str
     name: str
+    generation: int | None
     parent_uuid: str
+    inventory: Inventories
+    traits: set[str]
 
 
 class ProviderTree(typing.Protocol):
     """``nova.compute.provider_tree.ProviderTree``."""
 
+    lock: contextlib.AbstractContextManager[object]
+    roots_by_uuid: dict[str, Provider]
+    roots_by_name: dict[str, Provider]
+
     def exists(self, name_or_uuid: str) -> bool: ...
 
     def data(self, name_or_uuid: str) -> Provider: ...
+
+    def get_provider_uuids(self, name_or_uuid: str) -> list[str]: ...
+
+    def new_child(self, name: str, parent: str | None, uuid: str) -> str: ...
+
+    def remove(self, name_or_uuid: str) -> None: ...
+
+    def update_inventory(
+        self, name_or_uuid: str, inventory: Inventories
+    ) -> bool: ...
+
+    def update_traits(
+        self, name_or_uuid: str, traits: Iterable[str]
+    ) -> bool: ...
+
+
+class ProviderAllocations(typing.Protocol):
+    """``nova.scheduler.client.report.ProviderAllocInfo``."""
+
+    allocations: Consumers
 
 
 class ReportClient(typing.Protocol):
@@ -119,6 +154,21 @@ class ReportClient(typing.Protocol):
     def get_allocations_for_consumer(
         self, context: Context, consumer: str
     ) -> Allocations: ...
+
+    def get_allocations_for_resource_provider(
+        self, context: Context, rp_uuid: str
+    ) -> ProviderAllocations: ...
+
+    def get_allocations_for_provider_tree(
+        self, context: Context, nodename: str
+    ) -> Consumers: ...
+
+    def update_from_provider_tree(
+        self,
+        context: Context,
+        new_tree: ProviderTree,
+        allocations: Consumers | None,
+    ) -> None: ...
 
     def get_provider_tree_and_ensure_root(
         self, context: Context, rp_uuid: str, name: str
@@ -160,11 +210,4 @@ class Driver(nova_tables.Tables, typing.Protocol):
         device_name: str,
         persistent: bool,
         live: bool,
-    ) -> None: ...
-
-    def _reshape_gpu_resources(
-        self,
-        allocations: dict[str, typing.Any],
-        root_node: typing.Any,
-        pgpu_rps: dict[str, typing.Any],
     ) -> None: ...

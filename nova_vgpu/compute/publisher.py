@@ -10,13 +10,20 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What Placement is told of GPUs, through Nova's provider tree."""
+"""What Placement is told of GPUs, through Nova's provider tree.
+
+What the providers are to hold is decided by
+:mod:`nova_vgpu.publish.decision`, as for the commands. Here Nova is asked for
+what the decision needs, and its tree is changed.
+
+Nova reshapes only while the service starts, and only if Placement can be
+reached at that moment. So allocations are moved here, whenever they have to
+be: a GPU may get ready later.
+"""
 
 import collections
 from collections.abc import Callable
-from collections.abc import Collection
-import copy
-import typing
+import dataclasses
 
 from nova import context as nova_context
 from nova import exception as nova_exception
@@ -26,9 +33,13 @@ from oslo_log import log as logging
 
 from nova_vgpu import values
 from nova_vgpu.compute import log
-from nova_vgpu.compute import reshape
+from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import tree
-from nova_vgpu.publish import providers
+from nova_vgpu.publish import decision
+from nova_vgpu.publish import full_sync
+from nova_vgpu.publish import ownership
+from nova_vgpu.publish import take_over
+from nova_vgpu.publish import target as publish_target
 
 LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
@@ -37,121 +48,182 @@ MOVE_FAILED = 'Could not move what servers hold to the providers of GPUs'
 #: Nova repeats an update three times; the last one has to end well.
 _MOVES = 2
 
-_Wanted = tuple[values.PhysicalGPU, values.Provider]
-#: Nova's ``_reshape_gpu_resources``: allocations, root, providers by GPU.
-MoveFromRoot = Callable[
-    [tree.Allocations, typing.Any, dict[str, typing.Any]], None
-]
-
 
 class Publisher:
     """Brings a plan into Nova's provider tree.
 
     :param get_client: Nova's client of Placement.
-    :param move_from_root: moves allocations of VGPU from the root provider
-        to those of the GPUs that hold the vGPUs.
+    :param list_guests: the guests of the host, with their mdevs.
     """
 
     def __init__(
         self,
-        declaration: values.Declaration,
         failures: log.FailureLog,
-        get_client: Callable[[], typing.Any],
-        move_from_root: MoveFromRoot,
+        get_client: Callable[[], nova_types.ReportClient],
+        list_guests: Callable[[], tuple[values.Guest, ...]],
     ) -> None:
-        self._types = declaration.types
-        self._classes = {
-            declared.resource_class for declared in declaration.types
-        }
         self._failures = failures
+        self._problem_log = log.ProblemLog()
         self._get_client = get_client
-        self._allocate_from_gpus = move_from_root
+        self._list_guests = list_guests
         # How often allocations may still be moved before an update goes on.
         self._moves_left = _MOVES
-        # The resource classes of provider.yaml; read once, as Nova does.
-        self._additional: frozenset[str] | None = None
-        # The providers that follow from a plan, for a node.
-        self._wanted: tuple[values.Plan, str, list[_Wanted]] | None = None
+        self._additional: tree.Additional | None = None
+        self._target = publish_target.Target(values.Plan(), '')
 
     def update(
         self, provider_tree: tree.Tree, node: str, plan: values.Plan
     ) -> None:
-        """One provider per physical GPU, with traits.
+        """One provider per physical GPU, with inventory and traits.
 
         What was elsewhere before (on the root, on VFs) is moved with its
         allocations; providers that no GPU serves any more are removed, or
         fenced while they are used.
         """
-        wanted = self._list_wanted(plan, node)
-        names = {provider.name for _, provider in wanted}
-        held = tree.list_held(provider_tree, node)
-        if reshape.is_needed(held, node, plan, names):
-            if self._moves_left:
-                self._moves_left -= 1
-                self._move_allocations(provider_tree, node, plan, names)
-            # With the next update; this one has to come to an end.
-            self._moves_left = _MOVES
+        if self._target.plan is not plan or self._target.node != node:
+            self._target = publish_target.Target(
+                plan, node, publish_target.Mode.DRIVER
+            )
+        additional = self.read_provider_config()
+        before = tree.read(provider_tree, node, additional)
+        if take_over.is_needed(self._target, before):
+            self._take_over(before)
             return
         self._moves_left = _MOVES
-        stock = self._stock()
-        tree.ensure_providers(provider_tree, node, held, wanted, stock)
-        devices = {gpu.name for gpu in plan.gpus}
-        awaited = providers.list_awaited(plan, self._types)
-        for leftover in tree.list_leftovers(
-            held, node, names, self._classes, devices
-        ):
-            device = leftover.name.removeprefix(f'{node}_')
-            tree.fence(provider_tree, leftover, stock, device in awaited)
+        decided = self._decide(before)
+        self._problem_log.say(decided.problems)
+        own = full_sync.list_own(self._target, before) if additional else ()
+        if not decided.changes and not own:
+            return
+        with tree.all_or_nothing(provider_tree):
+            tree.take_out(provider_tree, additional, own)
+            tree.execute(provider_tree, decided.changes, {})
+        for change in decided.changes:
+            self._log(change)
 
-    def list_classes(self, provider_tree: tree.Tree) -> frozenset[str]:
-        """The resource classes that providers of GPUs offer, or did."""
-        return tree.list_classes(provider_tree, self._stock())
-
-    def read_provider_config(self) -> None:
-        """Read provider.yaml as Nova reads it; it may be changed later."""
-        self._stock()
-
-    def _list_wanted(self, plan: values.Plan, node: str) -> list[_Wanted]:
-        """The providers of a plan, and of which GPUs they are."""
-        before = self._wanted
-        if before is None or before[0] is not plan or before[1] != node:
-            wanted = [
-                (assigned.gpu, provider)
-                for assigned in plan.assignments
-                if (provider := providers.make_provider(assigned, node))
-            ]
-            self._wanted = before = (plan, node, wanted)
-        return before[2]
-
-    def _move_allocations(
+    def keep_on_root(
         self,
         provider_tree: tree.Tree,
         node: str,
-        plan: values.Plan,
-        names: Collection[str],
-    ) -> typing.NoReturn:
-        """Move what servers hold to the providers of GPUs, in Placement.
+        before: nova_types.Inventories,
+    ) -> None:
+        """Keep the VGPU that servers hold of the node's own provider.
 
-        :raises ResourceProviderUpdateConflict: whatever came of it, for what
-            Nova knows of Placement is outdated then. Nova reads it again, and
-            repeats the update.
+        :param before: what it offered before Nova's driver set its inventory.
         """
         root = provider_tree.data(node)
+        kept = take_over.keep_on_root(
+            tree.read_inventories(before), self._read_used(root.uuid)
+        )
+        provider_tree.update_inventory(
+            node, {**root.inventory, **tree.to_nova(kept)}
+        )
+
+    def list_classes(self, provider_tree: tree.Tree) -> frozenset[str]:
+        """The resource classes that providers of GPUs offer, or did."""
+        additional = self.read_provider_config()
+        return frozenset(
+            inventory.resource_class
+            for node in list(provider_tree.roots_by_name)
+            for held in tree.read(provider_tree, node, additional).providers
+            if ownership.is_of_gpu(held, node, ())
+            for inventory in held.inventories
+        )
+
+    def read_provider_config(self) -> tree.Additional:
+        """The resource classes of provider.yaml.
+
+        Read once, as Nova does: the files may change later.
+        """
+        if self._additional is None:
+            configs = provider_config.get_provider_configs(
+                CONF.compute.provider_config_location
+            )
+            self._additional = {
+                provider: frozenset(
+                    name
+                    for given in config.get('inventories', {}).get(
+                        'additional', ()
+                    )
+                    for name in given
+                )
+                for provider, config in configs.items()
+            }
+        return self._additional
+
+    def _decide(self, before: values.PlacementTree) -> values.Difference:
+        """Decide with the usage of those providers that it matters for."""
+        decided = decision.decide(self._target, before)
+        dependent = full_sync.list_dependent(decided)
+        if not dependent:
+            return decided
+        with_usage = tuple(
+            dataclasses.replace(held, used=self._read_used(held.uuid))
+            if held.uuid in dependent
+            else held
+            for held in before.providers
+        )
+        return decision.decide(
+            self._target, dataclasses.replace(before, providers=with_usage)
+        )
+
+    def _log(self, change: values.Change) -> None:
+        match change:
+            case values.DeleteProvider():
+                LOG.info(
+                    'Removing provider %s: no GPU serves it.', change.name
+                )
+            case values.SetInventories() if change.name in self._target.served:
+                _, wanted = self._target.served[change.name]
+                for inventory in change.after:
+                    if inventory.resource_class != wanted.resource_class:
+                        LOG.warning(
+                            'Provider %s: servers hold %s, which is not '
+                            'declared any more. It is reserved until they are '
+                            'gone; %s is offered beside it.',
+                            change.name,
+                            inventory.resource_class,
+                            wanted.resource_class,
+                        )
+            case values.SetInventories() if (
+                change.name in self._target.awaited
+            ):
+                LOG.warning(
+                    'Provider %s: all of it is reserved until its GPU can '
+                    'serve.',
+                    change.name,
+                )
+
+    def _take_over(self, before: values.PlacementTree) -> None:
+        """Move what servers hold to the providers of GPUs, in Placement.
+
+        :raises ResourceProviderUpdateConflict: if anything was tried, for
+            what Nova knows of Placement is outdated then. Nova reads it again
+            and repeats the update.
+        """
+        if not self._moves_left:
+            # With the next update; this one has to come to an end.
+            self._moves_left = _MOVES
+            return
+        self._moves_left -= 1
+        root = before.providers[0]
         try:
-            self._reshape(root, plan, names)
+            decided = self._reshape(root)
         except nova_exception.NovaException as error:
             self._failures.say(MOVE_FAILED, error)
         else:
             self._failures.forget(MOVE_FAILED)
+            self._problem_log.say(decided.problems)
+            if decided.refused:
+                self._moves_left = _MOVES
+                return
         raise nova_exception.ResourceProviderUpdateConflict(
             uuid=root.uuid,
             generation=root.generation,
             error='the driver moved allocations to providers of GPUs',
         )
 
-    def _reshape(
-        self, root: typing.Any, plan: values.Plan, names: Collection[str]
-    ) -> None:
+    def _reshape(self, root: values.PlacementProvider) -> values.Difference:
         """The request to Placement, with everything read again."""
         context = nova_context.get_admin_context()
         client = self._get_client()
@@ -162,62 +234,28 @@ class Publisher:
         allocations = client.get_allocations_for_provider_tree(
             context, root.name
         )
-        before = copy.deepcopy(allocations)
-        reshape.ensure_targets(fresh, root.name, names)
-        reshape.move_from_functions(fresh, root.name, plan, allocations)
-        self._move_from_root(fresh, root.name, plan, allocations)
-        reshape.make_room(fresh, names, allocations)
+        decided = decision.decide(
+            dataclasses.replace(self._target, guests=self._list_guests()),
+            tree.read(fresh, root.name, allocations=allocations),
+        )
+        tree.execute(fresh, decided.changes, allocations)
         moved = {
-            consumer: held
-            for consumer, held in allocations.items()
-            if held != before[consumer]
+            consumer.uuid: allocations[consumer.uuid]
+            for change in decided.changes
+            if isinstance(change, values.Reshape)
+            for consumer in change.consumers
         }
-        client.update_from_provider_tree(
-            context, fresh, allocations=moved or None
-        )
-        LOG.info(
-            'Moved what %s consumers hold to the providers of GPUs.',
-            len(moved),
-        )
-
-    def _move_from_root(
-        self,
-        provider_tree: tree.Tree,
-        node: str,
-        plan: values.Plan,
-        allocations: tree.Allocations,
-    ) -> None:
-        root = provider_tree.data(node)
-        if 'VGPU' not in root.inventory:
-            return
-        by_gpu = {
-            assigned.gpu.name: provider_tree.data(name)
-            for assigned in plan.assignments
-            if provider_tree.exists(
-                name := providers.name_of(node, assigned.gpu.name)
+        if decided.changes:
+            client.update_from_provider_tree(
+                context, fresh, allocations=moved or None
             )
-        }
-        self._allocate_from_gpus(allocations, root, by_gpu)
-        remaining = dict(root.inventory)
-        del remaining['VGPU']
-        provider_tree.update_inventory(node, remaining)
-
-    def _stock(self) -> tree.Stock:
-        if self._additional is None:
-            configs = provider_config.get_provider_configs(
-                CONF.compute.provider_config_location
+            LOG.info(
+                'Moved what %s consumers hold to the providers of GPUs.',
+                len(moved),
             )
-            self._additional = frozenset(
-                name
-                for config in configs.values()
-                for given in config.get('inventories', {}).get(
-                    'additional', ()
-                )
-                for name in given
-            )
-        return tree.Stock(self._read_used, self._additional)
+        return decided
 
-    def _read_used(self, provider_uuid: str) -> dict[str, int]:
+    def _read_used(self, provider_uuid: str) -> tuple[tuple[str, int], ...]:
         """How much of each class is allocated from a provider."""
         found = self._get_client().get_allocations_for_resource_provider(
             nova_context.get_admin_context(), provider_uuid
@@ -225,4 +263,4 @@ class Publisher:
         used: collections.Counter[str] = collections.Counter()
         for consumer in found.allocations.values():
             used.update(consumer['resources'])
-        return dict(used)
+        return tuple(sorted(used.items()))

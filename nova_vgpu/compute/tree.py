@@ -10,16 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The plan in Nova's provider tree.
+"""Nova's provider tree as values, and changes of it.
 
 The tree is Nova's picture of Placement: it is changed here, and Nova sends
-what differs. Only providers that are certainly those of GPUs are changed
-(:mod:`nova_vgpu.publish.ownership`); Nova has others below the same node.
+what differs. What to change is decided by :mod:`nova_vgpu.publish.decision`.
 """
 
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -28,228 +24,153 @@ import copy
 import dataclasses
 import typing
 
-from oslo_log import log as logging
-
 from nova_vgpu import values
-from nova_vgpu.publish import inventories
-from nova_vgpu.publish import ownership
+from nova_vgpu.compute import nova_types
 
-LOG = logging.getLogger(__name__)
-
-Tree = typing.Any  # nova.compute.provider_tree.ProviderTree
-#: What consumers hold, as Nova has it.
-Allocations = dict[str, typing.Any]
-#: What Nova knows of providers, by their names.
-Held = Mapping[str, typing.Any]
-#: What a provider offers, by resource class, as Nova has it.
-Inventories = Mapping[str, Mapping[str, typing.Any]]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Stock:
-    """What has to be known before inventories are changed.
-
-    ``read_used`` asks Placement how much of each class is allocated from a
-    provider. ``additional`` are the classes of ``provider.yaml``: Nova adds
-    them after this driver, and refuses if they are there already.
-    """
-
-    read_used: Callable[[str], Mapping[str, int]]
-    additional: frozenset[str]
-
-    def without_additional(self, inventory: Inventories) -> Inventories:
-        return {
-            name: of_class
-            for name, of_class in inventory.items()
-            if name not in self.additional
-        }
+Tree = nova_types.ProviderTree
+#: Resource classes of provider.yaml by the names or UUIDs of providers.
+Additional = Mapping[str, frozenset[str]]
 
 
 @contextlib.contextmanager
-def all_or_nothing(
-    tree: Tree, allocations: Allocations | None
-) -> Iterator[None]:
-    """Undo every change of the tree and of allocations if the block fails."""
-    tree_before = copy.deepcopy(tree)
-    allocations_before = copy.deepcopy(allocations)
+def all_or_nothing(tree: Tree) -> Iterator[None]:
+    """Undo every change of the tree if the block fails."""
+    before = copy.deepcopy(tree)
     try:
         yield
     except BaseException:
-        # In place: both belong to the caller.
+        # In place: it belongs to the caller.
         with tree.lock:
-            tree.roots_by_uuid = tree_before.roots_by_uuid
-            tree.roots_by_name = tree_before.roots_by_name
-        if allocations is not None:
-            allocations.clear()
-            allocations.update(allocations_before or {})
+            tree.roots_by_uuid = before.roots_by_uuid
+            tree.roots_by_name = before.roots_by_name
         raise
 
 
-def list_held(tree: Tree, node: str) -> Held:
-    """The providers below a node, and its own, as they are now."""
-    found = (tree.data(uuid) for uuid in tree.get_provider_uuids(node))
-    return {provider.name: provider for provider in found}
-
-
-def ensure_providers(
+def read(
     tree: Tree,
     node: str,
-    held: Held,
-    providers: Iterable[tuple[values.PhysicalGPU, values.Provider]],
-    stock: Stock,
-) -> None:
-    """Make the providers of the plan exist, with inventory and traits."""
-    for gpu, provider in providers:
-        before = held.get(provider.name)
-        if before is None:
-            tree.new_child(provider.name, node)
-            before = tree.data(provider.name)
-        _offer(tree, provider, before, stock)
-        present = frozenset(before.traits)
-        wanted = frozenset(provider.traits)
-        if present == wanted:
-            continue
-        stale = ownership.find_stale(gpu, present, wanted)
-        tree.remove_traits(provider.name, *stale)
-        tree.add_traits(provider.name, *wanted)
+    additional: Additional | None = None,
+    allocations: nova_types.Consumers | None = None,
+) -> values.PlacementTree:
+    """The providers of a node; without usage, which Nova does not have here.
 
-
-def _offer(
-    tree: Tree, provider: values.Provider, before: typing.Any, stock: Stock
-) -> None:
-    """Set the inventory of a provider; what servers hold of it stays."""
-    own = stock.without_additional(before.inventory)
-    after = {provider.resource_class: _inventory(provider.total)}
-    if own and own != after:
-        used = stock.read_used(before.uuid)
-        after = to_nova(
-            inventories.plan_inventories(
-                provider, make_value(before, own, used)
-            )
-        )
-    if own != after:
-        for name in after.keys() - {provider.resource_class}:
-            LOG.warning(
-                'Provider %s: servers hold %s, which is not declared any '
-                'more. It is reserved until they are gone; %s is offered '
-                'beside it.',
-                provider.name,
-                name,
-                provider.resource_class,
-            )
-    if before.inventory != after:
-        tree.update_inventory(provider.name, after)
-
-
-def list_leftovers(
-    held: Held,
-    node: str,
-    wanted: Container[str],
-    classes: Collection[str],
-    devices: Container[str],
-) -> Iterator[typing.Any]:
-    """Providers of GPUs below the node that the plan does not have.
-
-    :param classes: the resource classes that types are declared with.
-    :param devices: names of the GPUs of the host.
+    :param additional: classes that Nova adds to providers; these are left
+        out.
     """
-    root = held[node].uuid
-    for provider in held.values():
-        if (
-            provider.parent_uuid == root
-            and provider.name not in wanted
-            and ownership.is_of_gpu(
-                make_value(provider, provider.inventory),
-                node,
-                classes,
-                devices,
-            )
-        ):
-            yield provider
+    found = (tree.data(uuid) for uuid in tree.get_provider_uuids(node))
+    return values.PlacementTree(
+        node,
+        tuple(
+            _read_provider(provider, additional or {}) for provider in found
+        ),
+        consumers=tuple(
+            _read_consumer(uuid, of_consumer)
+            for uuid, of_consumer in (allocations or {}).items()
+        ),
+    )
 
 
-def fence(
-    tree: Tree, provider: typing.Any, stock: Stock, awaited: bool
+def read_inventories(
+    found: nova_types.Inventories,
+) -> tuple[values.Inventory, ...]:
+    return tuple(
+        values.Inventory(name, **of_class) for name, of_class in found.items()
+    )
+
+
+def execute(
+    tree: Tree,
+    changes: Iterable[values.Change],
+    allocations: nova_types.Consumers,
 ) -> None:
-    """Take a provider out of service.
+    """Change the tree, and in place the allocations that move."""
+    for change in changes:
+        match change:
+            case values.CreateProvider():
+                tree.new_child(change.name, change.parent, uuid=change.uuid)
+            case values.SetInventories():
+                tree.update_inventory(change.uuid, to_nova(change.after))
+            case values.SetTraits():
+                tree.update_traits(change.uuid, change.after)
+            case values.DeleteProvider():
+                tree.remove(change.uuid)
+            case values.Reshape():
+                execute(tree, change.inventories, allocations)
+                for moved in change.consumers:
+                    after = _list_allocations(moved)
+                    allocations[moved.uuid]['allocations'] = after
 
-    It goes; or, while servers hold some of it, nothing more of it can be had.
 
-    :param awaited: the GPU is to serve and cannot (yet). Its provider stays,
-        with what others set on it.
+def take_out(
+    tree: Tree,
+    additional: Additional,
+    providers: Iterable[values.PlacementProvider],
+) -> None:
+    """Take the classes of provider.yaml from the providers of GPUs.
+
+    Nova adds them after this driver, and refuses if they are there already.
     """
-    is_used = bool(stock.read_used(provider.uuid))
-    if not is_used and not awaited:
-        LOG.info('Removing provider %s: no GPU serves it.', provider.name)
-        tree.remove(provider.name)
-        return
-    own = stock.without_additional(provider.inventory)
-    fenced = {
-        name: {**of_class, 'reserved': of_class['total']}
-        for name, of_class in own.items()
+    for held in providers:
+        provider = tree.data(held.uuid)
+        own = _leave_out(provider, additional)
+        if own != provider.inventory:
+            tree.update_inventory(held.uuid, own)
+
+
+def _leave_out(
+    provider: nova_types.Provider, additional: Additional
+) -> nova_types.Inventories:
+    added = additional.get(provider.name, frozenset()) | additional.get(
+        provider.uuid, frozenset()
+    )
+    return {
+        name: of_class
+        for name, of_class in provider.inventory.items()
+        if name not in added
     }
-    if fenced != own and is_used:
-        LOG.warning(
-            'Provider %s has allocations, but no GPU serves it any more: '
-            'all of it is reserved until they are gone.',
-            provider.name,
-        )
-    elif fenced != own:
-        LOG.warning(
-            'Provider %s: all of it is reserved until its GPU can serve.',
-            provider.name,
-        )
-    if fenced != provider.inventory:
-        tree.update_inventory(provider.name, fenced)
 
 
-def list_classes(tree: Tree, stock: Stock) -> frozenset[str]:
-    """The resource classes that providers of GPUs offer, or did."""
-    found: set[str] = set()
-    for uuid in tree.get_provider_uuids():
-        provider = tree.data(uuid)
-        if provider.parent_uuid is None:
-            continue
-        own = stock.without_additional(provider.inventory)
-        node = tree.data(provider.parent_uuid).name
-        if ownership.is_of_gpu(make_value(provider, own), node, ()):
-            found |= own.keys()
-    return frozenset(found)
-
-
-def make_value(
-    provider: typing.Any,
-    inventory: Inventories,
-    used: Mapping[str, int] | None = None,
+def _read_provider(
+    provider: nova_types.Provider, additional: Additional
 ) -> values.PlacementProvider:
-    """A provider of Nova's tree as a value of this project."""
     return values.PlacementProvider(
         provider.uuid,
         provider.name,
         provider.generation or 0,
         provider.parent_uuid,
-        tuple(
-            values.Inventory(name, **of_class)
-            for name, of_class in inventory.items()
-        ),
-        tuple(sorted((used or {}).items())),
-        frozenset(provider.traits),
+        read_inventories(_leave_out(provider, additional)),
+        traits=frozenset(provider.traits),
     )
 
 
-def to_nova(
-    planned: Iterable[values.Inventory],
-) -> dict[str, dict[str, typing.Any]]:
+def _read_consumer(
+    uuid: str, found: Mapping[str, typing.Any]
+) -> values.Consumer:
+    return values.Consumer(
+        uuid,
+        found['consumer_generation'],
+        found['project_id'],
+        found['user_id'],
+        tuple(
+            values.Allocation(provider, resource_class, amount)
+            for provider, given in found['allocations'].items()
+            for resource_class, amount in given['resources'].items()
+        ),
+    )
+
+
+def _list_allocations(consumer: values.Consumer) -> nova_types.Consumers:
+    made: nova_types.Consumers = {}
+    for given in consumer.allocations:
+        of_provider = made.setdefault(given.provider, {'resources': {}})
+        of_provider['resources'][given.resource_class] = given.amount
+    return made
+
+
+def to_nova(planned: Iterable[values.Inventory]) -> nova_types.Inventories:
+    """Inventories by resource class, as Nova has them."""
     found = {}
     for inventory in planned:
         of_class = dataclasses.asdict(inventory)
         found[of_class.pop('resource_class')] = of_class
     return found
-
-
-def _inventory(total: int) -> dict[str, typing.Any]:
-    # Two guests cannot share a vGPU: the ratio is 1.
-    (of_class,) = to_nova(
-        [values.Inventory('VGPU', total, max_unit=total)]
-    ).values()
-    return of_class

@@ -34,6 +34,7 @@ from nova_vgpu.compute import service
 from nova_vgpu.compute import suspension
 from nova_vgpu.compute import usage
 from nova_vgpu.compute import vgpu_devices
+from nova_vgpu.host import guests as host_guests
 
 
 class VGPUs:
@@ -47,7 +48,7 @@ class VGPUs:
         self.failures = log.FailureLog()
 
         def fill_tables(plan: values.Plan) -> None:
-            nova_tables.fill(nova, plan, declaration)
+            nova_tables.fill(nova, plan, self.planner.declaration)
 
         self.planner = planner.Planner(
             conf,
@@ -55,12 +56,10 @@ class VGPUs:
             self.failures,
             fill_tables,
         )
-        declaration = self.planner.read_declaration()
         self.publisher = publisher.Publisher(
-            declaration,
             self.failures,
             lambda: nova.virtapi.reportclient,
-            lambda *args: nova._reshape_gpu_resources(*args),
+            lambda: host_guests.read_guests(guests.Connection(nova._host)),
         )
         self.devices = vgpu_devices.VGPUDevices(nova)
         self.usage = usage.Usage(

@@ -14,53 +14,17 @@
 
 from collections.abc import Callable
 from collections.abc import Sequence
-import dataclasses
-import enum
 import typing
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.publish import full_sync
+from nova_vgpu.publish import decision
 from nova_vgpu.publish import hand_back
+from nova_vgpu.publish import target as publish_target
 from nova_vgpu.publish import trait_sync
 
 if typing.TYPE_CHECKING:
     from nova_vgpu.placement import client
-
-
-class Mode(enum.Enum):
-    """How much of Placement is ours to look after."""
-
-    TRAITS = 'traits'
-    FULL = 'full'
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Target:
-    """What to bring Placement to: the plan for a host, below a node.
-
-    ``create_root`` and ``force`` are for the mode FULL, see
-    :func:`nova_vgpu.publish.full_sync.diff_all`.
-    """
-
-    plan: values.Plan
-    host: values.Host
-    node: str
-    mode: Mode = Mode.TRAITS
-    create_root: bool = False
-    force: bool = False
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class HandBack:
-    """To leave Placement as Nova's own driver wants it, instead of a target.
-
-    See :func:`nova_vgpu.publish.hand_back.diff_hand_back`.
-    """
-
-    plan: values.Plan
-    guests: tuple[values.Guest, ...]
-    node: str
 
 
 def connect(
@@ -89,15 +53,15 @@ def connect(
 
 
 def diff(
-    placement: 'client.PlacementClient', target: Target | HandBack
+    placement: 'client.PlacementClient', target: publish_target.Target
 ) -> values.Difference:
     """Where Placement differs from the target."""
-    return _decide(target, _read_tree(placement, target))
+    return decision.decide(target, _read_tree(placement, target))
 
 
 def sync(
     placement: 'client.PlacementClient',
-    target: Target | HandBack,
+    target: publish_target.Target,
     report: Callable[[values.Change], None],
 ) -> values.Difference:
     """Bring Placement to the target; can be repeated at any time.
@@ -110,36 +74,20 @@ def sync(
     return synchronisation.synchronise(
         placement,
         lambda: _read_tree(placement, target),
-        lambda tree: _decide(target, tree),
+        lambda tree: decision.decide(target, tree),
         report,
     )
 
 
 def _read_tree(
-    placement: 'client.PlacementClient', target: Target | HandBack
+    placement: 'client.PlacementClient', target: publish_target.Target
 ) -> values.PlacementTree:
     from nova_vgpu.placement import client
 
-    if isinstance(target, HandBack):
+    if target.mode is publish_target.Mode.HAND_BACK:
         names = hand_back.list_names_of_interest(target.plan, target.node)
         return placement.read_tree(target.node, consumers_of=names)
-    if target.mode is Mode.FULL:
-        return placement.read_tree(target.node)
-    names = trait_sync.list_names_of_interest(target.plan, target.node)
-    return placement.read_tree(target.node, client.Part.TRAITS, names)
-
-
-def _decide(
-    target: Target | HandBack, tree: values.PlacementTree
-) -> values.Difference:
-    if isinstance(target, HandBack):
-        return hand_back.diff_hand_back(target.plan, target.guests, tree)
-    if target.mode is Mode.TRAITS:
-        return trait_sync.diff_traits(target.plan, tree)
-    return full_sync.diff_all(
-        target.plan,
-        target.host,
-        tree,
-        create_root=target.create_root,
-        force=target.force,
-    )
+    if target.mode is publish_target.Mode.TRAITS:
+        names = trait_sync.list_names_of_interest(target.plan, target.node)
+        return placement.read_tree(target.node, client.Part.TRAITS, names)
+    return placement.read_tree(target.node)

@@ -92,6 +92,7 @@ def make_plan(given: values.PlanInput) -> values.Plan:
         tuple(left_alone),
         _in_order(problems),
         frozenset(fault.device for fault in host.faults),
+        declaration.types,
     )
 
 

@@ -12,10 +12,11 @@
 
 """The plan against what Placement holds, with providers and inventories.
 
-This is for trees that Nova does not look after. On one that it does, Nova and
-this project would each put right what the other one did, so it is refused
-unless the operator insists. Even then nothing goes that Nova made, and a GPU
-whose vGPUs Nova counts under other providers is not counted a second time.
+This is for the driver, and for trees that Nova does not look after. A command
+that changes a tree which Nova does look after would undo what Nova did, and
+Nova would undo what the command did, so it is refused unless the operator
+insists. Even then nothing that Nova made is deleted, and a GPU whose vGPUs
+Nova counts under other providers is not counted a second time.
 """
 
 from collections.abc import Iterator
@@ -24,49 +25,62 @@ from nova_vgpu import values
 from nova_vgpu.publish import inventories
 from nova_vgpu.publish import ownership
 from nova_vgpu.publish import providers
+from nova_vgpu.publish import target as publish_target
 from nova_vgpu.publish import trait_sync
 
-#: What a root has that a nova-compute looks after.
-_NOVAS = frozenset({'VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'})
 _VGPU = 'VGPU'
+_DRIVER = publish_target.Mode.DRIVER
 
+Target = publish_target.Target
 #: What comes of one provider.
 _Part = tuple[list[values.Change], list[values.Problem]]
 
 
-def diff_all(
-    plan: values.Plan,
-    host: values.Host,
-    tree: values.PlacementTree,
-    *,
-    create_root: bool = False,
-    force: bool = False,
-) -> values.Difference:
-    """What to change so that Placement holds the plan and nothing else.
-
-    :param create_root: make the node's own provider if it is missing.
-    :param force: go on although Nova looks after the tree.
-    """
-    root = tree.root
-    if root is None and not create_root:
+def diff_all(target: Target, tree: values.PlacementTree) -> values.Difference:
+    """What to change so that Placement holds the plan and nothing else."""
+    if tree.root is None and not target.create_root:
         return values.Difference(problems=(trait_sync.no_root(tree.node),))
-    nova = _find_novas(plan, tree)
-    if nova and not force:
-        return values.Difference(problems=(_nova_owns(tree.node, nova),))
+    if target.mode is not _DRIVER and not target.force:
+        novas = ownership.find_novas(target, tree)
+        if novas:
+            return values.Difference(problems=(_nova_owns(tree.node, novas),))
     parts = [
         _make_root(tree),
-        *_publish_served(plan, tree),
-        *_retire_others(plan, host, tree),
+        *_publish_served(target, tree),
+        *_retire_others(target, tree),
     ]
     changes = [change for made, _ in parts for change in made]
     problems = [problem for _, found in parts for problem in found]
     return values.Difference(
-        (
-            *trait_sync.create_traits(changes, tree),
-            *_create_classes(changes, tree),
-            *changes,
-        ),
+        (*_create_names(target, changes, tree), *changes),
         tuple(dict.fromkeys(problems)),
+    )
+
+
+def list_dependent(difference: values.Difference) -> frozenset[str]:
+    """UUIDs of the providers whose usage the changes depend on.
+
+    What was decided without any usage is right if there are none. Decide
+    again with the usage of these otherwise: usage is a reason to keep
+    something, never one to change what is as planned.
+    """
+    return frozenset(
+        change.uuid
+        for change in difference.changes
+        if isinstance(change, values.DeleteProvider)
+        # Nothing can be allocated of nothing.
+        or (isinstance(change, values.SetInventories) and change.before)
+    )
+
+
+def list_own(
+    target: Target, tree: values.PlacementTree
+) -> tuple[values.PlacementProvider, ...]:
+    """The providers below the root whose inventories are for us to set."""
+    return tuple(
+        held
+        for held in tree.providers[1:]
+        if held.name in target.served or ownership.is_own(target, held, tree)
     )
 
 
@@ -78,84 +92,87 @@ def _make_root(tree: values.PlacementTree) -> _Part:
 
 
 def _publish_served(
-    plan: values.Plan, tree: values.PlacementTree
+    target: Target, tree: values.PlacementTree
 ) -> Iterator[_Part]:
-    root_uuid = providers.uuid_of(None, tree.node)
-    if tree.root is not None:
-        root_uuid = tree.root.uuid
-    for assigned in plan.assignments:
-        wanted = providers.make_provider(assigned, tree.node)
-        if wanted is not None:
-            yield _publish(assigned.gpu, wanted, tree, root_uuid)
+    there = {held.name: held for held in tree.providers}
+    root = tree.root.uuid if tree.root else providers.uuid_of(None, tree.node)
+    for gpu, wanted in target.served.values():
+        elsewhere = _find_counted_elsewhere(target, gpu, wanted, tree)
+        if elsewhere:
+            yield [], [_counted_twice(gpu, elsewhere)]
+            continue
+        held = there.get(wanted.name) or providers.make_held(
+            wanted.name, root, is_novas=target.mode is _DRIVER
+        )
+        changes, problems = _publish(target, gpu, wanted, held, tree)
+        if held.name not in there:
+            changes.insert(
+                0, values.CreateProvider(held.uuid, held.name, root)
+            )
+        yield changes, problems
 
 
 def _retire_others(
-    plan: values.Plan, host: values.Host, tree: values.PlacementTree
+    target: Target, tree: values.PlacementTree
 ) -> Iterator[_Part]:
-    """Those that we made, of GPUs that serve no more."""
-    served = {
-        provider.name for provider in providers.list_providers(plan, tree.node)
-    }
-    waiting = providers.list_awaited(plan)
-    waiting |= {fault.device for fault in host.faults}
-    gpus = {providers.name_of(tree.node, g.name): g for g in host.gpus}
+    """Providers of GPUs that do not serve."""
     for held in tree.providers[1:]:
-        if held.name in served or not providers.is_ours(held):
-            continue
-        gpu = gpus.get(held.name) or values.PhysicalGPU(held.name)
-        names = {providers.name_of(tree.node, device) for device in waiting}
-        yield _retire(held, gpu, tree, held.name in names)
+        if held.name not in target.served and ownership.is_own(
+            target, held, tree
+        ):
+            yield _retire(target, held, tree)
 
 
 def _publish(
+    target: Target,
     gpu: values.PhysicalGPU,
     wanted: values.Provider,
+    held: values.PlacementProvider,
     tree: values.PlacementTree,
-    root_uuid: str,
 ) -> _Part:
     """One GPU that serves."""
-    elsewhere = _find_counted_elsewhere(gpu, wanted, tree)
-    if elsewhere:
-        return [], [_counted_twice(gpu, elsewhere)]
-    changes: list[values.Change] = []
-    held = tree.find(wanted.name)
-    if held is None:
-        uuid = providers.uuid_of(root_uuid, wanted.name)
-        changes.append(values.CreateProvider(uuid, wanted.name, root_uuid))
-        held = values.PlacementProvider(uuid, wanted.name, 0, root_uuid)
     managed: frozenset[str] | None = None
-    if not providers.is_ours(held):
+    if target.mode is not _DRIVER and not providers.is_ours(held):
         managed = frozenset({_VGPU, wanted.resource_class})
-    known, problems = trait_sync.split_known(frozenset(wanted.traits), tree)
+    traits = frozenset(wanted.traits)
+    problems = list(_check_usage(gpu, wanted, held, managed))
+    if target.mode is not _DRIVER:
+        traits, unknown = trait_sync.split_known(traits, tree)
+        problems = [*unknown, *problems]
     after = inventories.plan_inventories(wanted, held, managed)
     stock = list(_change_inventories(held, after))
-    labels = list(trait_sync.change_traits(gpu, held, known))
+    labels = list(trait_sync.change_traits(gpu, held, traits))
     # Less of a type first and then its name, its name first and then more:
-    # in between, nobody gets what is not there.
+    # in between, nothing is given out that is not there.
     if _offered(after) <= _offered(held.inventories):
-        changes += [*stock, *labels]
-    else:
-        changes += [*labels, *stock]
-    return changes, [*problems, *_check_usage(gpu, wanted, held, managed)]
+        return [*stock, *labels], problems
+    return [*labels, *stock], problems
 
 
 def _retire(
+    target: Target,
     held: values.PlacementProvider,
-    gpu: values.PhysicalGPU,
     tree: values.PlacementTree,
-    waiting: bool,
 ) -> _Part:
-    """One of them; ``waiting`` if the GPU is to serve and cannot (yet)."""
-    if held.in_use:
-        after = inventories.retire_inventories(held)
-        return list(_change_inventories(held, after)), [_kept(held)]
-    if waiting:
-        return list(_change_inventories(held, ())), []
+    """One that no GPU serves.
+
+    If its GPU is to serve and cannot now, it stays with what others set on
+    it. The driver removes one with traits of an operator, too: traits of the
+    option ``traits`` are among these.
+    """
+    if held.name in target.awaited or held.in_use:
+        after = inventories.fence(held)
+        problems = [] if held.name in target.awaited else [_kept(held)]
+        return [*_change_inventories(held, after)], problems
     above_others = any(p.parent == held.uuid for p in tree.providers)
-    foreign = any(ownership.is_foreign(trait) for trait in held.traits)
+    foreign = target.mode is not _DRIVER and any(
+        ownership.is_foreign(trait) for trait in held.traits
+    )
     if not above_others and not foreign:
         return [values.DeleteProvider(held.uuid, held.name)], []
-    # Somebody else put something there. What is ours goes.
+    # Something of others is there. What is ours goes.
+    device = held.name.removeprefix(f'{tree.node}_')
+    gpu = target.devices.get(device) or values.PhysicalGPU(device)
     return [
         *_change_inventories(held, ()),
         *trait_sync.change_traits(gpu, held, frozenset()),
@@ -170,18 +187,26 @@ def _change_inventories(
         yield values.SetInventories(held.uuid, held.name, before, after)
 
 
-def _create_classes(
-    changes: list[values.Change], tree: values.PlacementTree
-) -> tuple[values.CreateResourceClass, ...]:
+def _create_names(
+    target: Target,
+    changes: list[values.Change],
+    tree: values.PlacementTree,
+) -> tuple[values.Change, ...]:
+    """The traits and classes that have to be there before the changes."""
+    if target.mode is _DRIVER:
+        return ()
     needed = {
         inventory.resource_class
         for change in changes
         if isinstance(change, values.SetInventories)
         for inventory in change.after
     }
-    return tuple(
-        values.CreateResourceClass(name)
-        for name in sorted(needed - tree.known_classes)
+    return (
+        *trait_sync.create_traits(changes, tree),
+        *(
+            values.CreateResourceClass(name)
+            for name in sorted(needed - tree.known_classes)
+        ),
     )
 
 
@@ -189,40 +214,18 @@ def _offered(of_provider: tuple[values.Inventory, ...]) -> int:
     return sum(i.total - i.reserved for i in of_provider)
 
 
-def _find_novas(
-    plan: values.Plan, tree: values.PlacementTree
-) -> tuple[str, ...]:
-    """The providers that say that Nova looks after the tree."""
-    root = tree.root
-    if root is None:
-        return ()
-    found = []
-    if any(i.resource_class in _NOVAS for i in root.inventories):
-        found.append(root.name)
-    names: set[str] = set()
-    for gpu in _list_gpus(plan):
-        names |= providers.list_names(gpu, tree.node)
-    found += [
-        held.name
-        for held in tree.providers[1:]
-        if held.name in names and not providers.is_ours(held)
-    ]
-    return tuple(found)
-
-
-def _list_gpus(plan: values.Plan) -> Iterator[values.PhysicalGPU]:
-    for assigned in plan.assignments:
-        yield assigned.gpu
-    for left in plan.left_alone:
-        yield left.gpu
-
-
 def _find_counted_elsewhere(
+    target: Target,
     gpu: values.PhysicalGPU,
     wanted: values.Provider,
     tree: values.PlacementTree,
 ) -> tuple[str, ...]:
-    """Other providers that give out the vGPUs of this GPU."""
+    """Other providers that give out the vGPUs of this GPU.
+
+    The driver moves what they have, see :mod:`nova_vgpu.publish.take_over`.
+    """
+    if target.mode is _DRIVER:
+        return ()
     names = providers.list_names(gpu, tree.node) - {wanted.name}
     found = [
         held.name
@@ -282,8 +285,8 @@ def _check_usage(
             f'{used} vGPUs are allocated from {held.name}, and GPU {gpu} is '
             f'to serve {wanted.total}. The inventory is not made smaller than '
             'that; what is too much is reserved.',
-            'Nothing more is given out until enough servers are gone or moved '
-            'away. Sync again then.',
+            'Nothing more is given out until enough servers are deleted or '
+            'moved away.',
         )
 
 
@@ -292,7 +295,7 @@ def _kept(held: values.PlacementProvider) -> values.Problem:
         values.Severity.WARNING,
         'retired-but-in-use',
         held.name,
-        f'{held.name} serves no more, but servers have vGPUs of it. It stays, '
-        'with all of its inventory reserved.',
-        'Delete or move these servers, and sync again.',
+        f'No GPU serves {held.name} any more, but servers have vGPUs of it. '
+        'It stays, with all of its inventory reserved.',
+        'Delete or move these servers. The next update or sync removes it.',
     )

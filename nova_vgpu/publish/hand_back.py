@@ -23,27 +23,26 @@ both drivers, so there is nothing to do. Nova's driver does not serve the
 vendor-specific VFIO framework; its providers go, unless they are used.
 """
 
-import collections
 from collections.abc import Iterable
 from collections.abc import Iterator
 import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.publish import hand_back_problems as problems_of
+from nova_vgpu.publish import inventories
 from nova_vgpu.publish import ownership
 from nova_vgpu.publish import providers
 from nova_vgpu.publish import trait_sync
+from nova_vgpu.publish import transfers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Place:
-    """One vGPU of a server: what is allocated for it, and where it is."""
+    """One vGPU of a server: where it is, and what moves there."""
 
     gpu: values.PhysicalGPU
-    held: values.PlacementProvider
-    consumer: values.Consumer
-    resource_class: str
     function: values.VirtualFunction
+    transfer: transfers.Transfer
 
 
 def diff_hand_back(
@@ -64,12 +63,12 @@ def diff_hand_back(
     for gpu, held in ending:
         for consumer in tree.consumers:
             if consumer.held_of(held.uuid):
-                found = _find_places(gpu, held, consumer, by_uuid)
+                found = _find_places(gpu, held, consumer, by_uuid, tree)
                 if isinstance(found, values.Problem):
                     problems.append(found)
                 else:
                     places.extend(found)
-    problems.extend(_check_room(places, tree))
+    problems.extend(_check_room(places))
     if not problems:
         return values.Difference(
             (
@@ -119,6 +118,7 @@ def _find_places(
     held: values.PlacementProvider,
     consumer: values.Consumer,
     guests: dict[str, values.Guest],
+    tree: values.PlacementTree,
 ) -> list[_Place] | values.Problem:
     """Where the vGPUs are that a consumer holds of a GPU."""
     guest = guests.get(consumer.uuid)
@@ -138,26 +138,30 @@ def _find_places(
     if len(there) != len(classes):
         return problems_of.differs(gpu, guest, len(classes), len(there))
     return [
-        _Place(gpu, held, consumer, resource_class, vf)
+        _Place(
+            gpu,
+            vf,
+            transfers.Transfer(
+                consumer, resource_class, held, _provider_of(vf, tree)
+            ),
+        )
         for resource_class, vf in zip(classes, there, strict=True)
     ]
 
 
-def _check_room(
-    places: Iterable[_Place], tree: values.PlacementTree
-) -> Iterator[values.Problem]:
+def _check_room(places: Iterable[_Place]) -> Iterator[values.Problem]:
     for function, of_function in _by_function(places).items():
-        held = _provider_of(function, tree)
-        for after in _plan_inventories(of_function, held):
+        held = of_function[0].transfer.target
+        for after in _plan_inventories(function, of_function):
             coming = [
                 place
                 for place in of_function
-                if place.resource_class == after.resource_class
+                if place.transfer.resource_class == after.resource_class
             ]
             free = after.total - held.used_of(after.resource_class)
             if len(coming) > free:
                 yield problems_of.function_taken(
-                    coming[0].gpu, held, coming[0].consumer
+                    coming[0].gpu, held, coming[0].transfer.consumer
                 )
 
 
@@ -165,12 +169,14 @@ def _make_providers(
     places: Iterable[_Place], tree: values.PlacementTree
 ) -> Iterator[values.Change]:
     """The providers of the functions, with the traits of the GPU's."""
-    for function, of_function in _by_function(places).items():
-        held = _provider_of(function, tree)
+    for of_function in _by_function(places).values():
+        first = of_function[0]
+        held = first.transfer.target
         if tree.find(held.name) is None:
             yield values.CreateProvider(held.uuid, held.name, held.parent)
-        first = of_function[0]
-        yield from trait_sync.change_traits(first.gpu, held, first.held.traits)
+        yield from trait_sync.change_traits(
+            first.gpu, held, first.transfer.source.traits
+        )
 
 
 def _reshape(
@@ -179,60 +185,23 @@ def _reshape(
     """All allocations at once; the GPUs' inventories end with them."""
     if not places:
         return
-    inventories = [
-        values.SetInventories(
-            held.uuid,
-            held.name,
-            held.inventories,
-            _plan_inventories(of_function, held),
-        )
-        for function, of_function in _by_function(places).items()
-        for held in (_provider_of(function, tree),)
+    moved = [place.transfer for place in places]
+    after = [
+        (of_function[0].transfer.target, _plan_inventories(vf, of_function))
+        for vf, of_function in _by_function(places).items()
     ]
-    sources = {place.held.uuid: place.held for place in places}
-    inventories += [
-        values.SetInventories(held.uuid, held.name, held.inventories, ())
-        for held in sources.values()
-    ]
-    yield values.Reshape(
+    sources = {transfer.source.uuid: transfer.source for transfer in moved}
+    after += [(source, ()) for source in sources.values()]
+    yield transfers.make_reshape(
         tree.node,
-        tuple(inventories),
-        tuple(_list_moved(places, tree)),
-        tuple(
-            values.Move(
-                place.consumer.uuid,
-                place.resource_class,
-                providers.name_of(tree.node, place.function.name),
+        moved,
+        (
+            values.SetInventories(
+                held.uuid, held.name, held.inventories, planned
             )
-            for place in places
+            for held, planned in after
         ),
     )
-
-
-def _list_moved(
-    places: Iterable[_Place], tree: values.PlacementTree
-) -> Iterator[values.Consumer]:
-    """The consumers with their allocations as they are to be."""
-    by_consumer: dict[str, list[_Place]] = collections.defaultdict(list)
-    for place in places:
-        by_consumer[place.consumer.uuid].append(place)
-    for of_consumer in by_consumer.values():
-        consumer = of_consumer[0].consumer
-        left = {place.held.uuid for place in of_consumer}
-        amounts = collections.Counter(
-            (_provider_of(place.function, tree).uuid, place.resource_class)
-            for place in of_consumer
-        )
-        yield dataclasses.replace(
-            consumer,
-            allocations=(
-                *(a for a in consumer.allocations if a.provider not in left),
-                *(
-                    values.Allocation(provider, resource_class, amount)
-                    for (provider, resource_class), amount in amounts.items()
-                ),
-            ),
-        )
 
 
 def _by_function(
@@ -250,23 +219,17 @@ def _provider_of(
     """The function's provider as it is, or as it will be made."""
     name = providers.name_of(tree.node, function.name)
     root = tree.providers[0].uuid
-    return tree.find(name) or values.PlacementProvider(
-        providers.uuid_for_nova(root, name), name, 0, root
-    )
+    return tree.find(name) or providers.make_held(name, root, is_novas=True)
 
 
 def _plan_inventories(
-    of_function: Iterable[_Place], held: values.PlacementProvider
+    function: values.VirtualFunction, of_function: list[_Place]
 ) -> tuple[values.Inventory, ...]:
-    """What the function has to give: as many as there are vGPUs on it."""
-    after = {i.resource_class: i for i in held.inventories}
-    for place in of_function:
-        before = held.inventory_of(place.resource_class)
-        total = max(before.total if before else 0, len(place.function.vgpus))
-        after[place.resource_class] = values.Inventory(
-            place.resource_class, total, max_unit=total
-        )
-    return tuple(after[name] for name in sorted(after))
+    return inventories.plan_function(
+        of_function[0].transfer.target,
+        (place.transfer.resource_class for place in of_function),
+        len(function.vgpus),
+    )
 
 
 def _list_left_behind(
@@ -281,7 +244,7 @@ def _list_left_behind(
             providers.name_of(tree.node, function)
             for function in providers.list_functions(left.gpu)
         }
-    classes = {a.declared.resource_class for a in plan.assignments}
+    classes = {declared.resource_class for declared in plan.types}
     for held in tree.providers[1:]:
         if (
             held.in_use

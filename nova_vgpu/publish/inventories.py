@@ -10,16 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Inventories of a provider that is in use.
+"""Inventories: the one place that says how much a provider offers.
 
-An instance keeps what it has: no inventory is made smaller than what is
+A server keeps what it has: no inventory is made smaller than what is
 allocated of it, and none goes while anything of it is allocated. What may not
 be given out any more is reserved instead, so that Placement offers exactly
 what the plan says.
 """
 
 from collections.abc import Container
-from collections.abc import Iterator
+from collections.abc import Iterable
 import dataclasses
 
 from nova_vgpu import values
@@ -30,7 +30,7 @@ def plan_inventories(
     held: values.PlacementProvider,
     managed: Container[str] | None = None,
 ) -> tuple[values.Inventory, ...]:
-    """What the provider is to have.
+    """What the provider of a GPU that serves is to have.
 
     :param managed: the resource classes that may be changed; None for all.
     """
@@ -39,31 +39,31 @@ def plan_inventories(
         for inventory in held.inventories
         if inventory.resource_class != wanted.resource_class
     ]
-    kept = tuple(_retire(others, held, managed))
+    kept = [i for i in others if not _is_managed(i, managed)]
+    former = [
+        _reserve(inventory, held)
+        for inventory in others
+        if _is_managed(inventory, managed)
+        and held.used_of(inventory.resource_class)
+    ]
     # vGPUs under another class, from before it was changed, take up the same
     # hardware.
-    elsewhere = sum(
-        held.used_of(inventory.resource_class)
-        for inventory in kept
-        if managed is None or inventory.resource_class in managed
-    )
+    elsewhere = sum(held.used_of(i.resource_class) for i in former)
     allowed = max(wanted.total - elsewhere, 0)
-    used = held.used_of(wanted.resource_class)
-    total = max(wanted.total, used)
+    total = max(wanted.total, held.used_of(wanted.resource_class))
+    # Two servers cannot share a vGPU: the ratio is 1.
     own = values.Inventory(
         wanted.resource_class,
         total=total,
         reserved=total - allowed,
         max_unit=wanted.total,
     )
-    return in_order((own, *kept))
+    return in_order((own, *former, *kept))
 
 
-def retire_inventories(
-    held: values.PlacementProvider,
-) -> tuple[values.Inventory, ...]:
-    """What a provider that serves no more is to have: nothing to give."""
-    return in_order(_retire(list(held.inventories), held, None))
+def fence(held: values.PlacementProvider) -> tuple[values.Inventory, ...]:
+    """What a provider is to have that gives out nothing more for now."""
+    return in_order(_reserve(i, held) for i in held.inventories)
 
 
 def make_room(held: values.PlacementProvider) -> tuple[values.Inventory, ...]:
@@ -83,24 +83,39 @@ def make_room(held: values.PlacementProvider) -> tuple[values.Inventory, ...]:
             reserved=0,
             max_unit=max(before.max_unit, used),
         )
-    return in_order(tuple(there.values()))
+    return in_order(there.values())
+
+
+def plan_function(
+    held: values.PlacementProvider, classes: Iterable[str], vgpus: int
+) -> tuple[values.Inventory, ...]:
+    """What the provider of a virtual function is to have for Nova's driver.
+
+    :param classes: those of the vGPUs that are on the function.
+    :param vgpus: how many these are.
+    """
+    after = {i.resource_class: i for i in held.inventories}
+    for name in classes:
+        before = held.inventory_of(name)
+        total = max(before.total if before else 0, vgpus)
+        after[name] = values.Inventory(name, total, max_unit=total)
+    return in_order(after.values())
 
 
 def in_order(
-    inventories: tuple[values.Inventory, ...] | Iterator[values.Inventory],
+    inventories: Iterable[values.Inventory],
 ) -> tuple[values.Inventory, ...]:
     return tuple(sorted(inventories, key=lambda i: i.resource_class))
 
 
-def _retire(
-    inventories: list[values.Inventory],
-    held: values.PlacementProvider,
-    managed: Container[str] | None,
-) -> Iterator[values.Inventory]:
-    for inventory in inventories:
-        name = inventory.resource_class
-        if managed is not None and name not in managed:
-            yield inventory
-        elif held.used_of(name):
-            total = max(inventory.total, held.used_of(name))
-            yield dataclasses.replace(inventory, total=total, reserved=total)
+def _reserve(
+    inventory: values.Inventory, held: values.PlacementProvider
+) -> values.Inventory:
+    total = max(inventory.total, held.used_of(inventory.resource_class))
+    return dataclasses.replace(inventory, total=total, reserved=total)
+
+
+def _is_managed(
+    inventory: values.Inventory, managed: Container[str] | None
+) -> bool:
+    return managed is None or inventory.resource_class in managed

@@ -32,9 +32,47 @@ from collections.abc import Iterable
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import traits
+from nova_vgpu.publish import providers
+from nova_vgpu.publish import target as publish_target
 
 _VGPU = 'VGPU'
+#: What a root has that a nova-compute looks after.
+_NOVAS = frozenset({'VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'})
 _OWNER_PREFIX = 'OWNER_'
+
+
+def is_own(
+    target: publish_target.Target,
+    held: values.PlacementProvider,
+    tree: values.PlacementTree,
+) -> bool:
+    """Whether a provider that no GPU serves is for us to take away."""
+    if target.mode is not publish_target.Mode.DRIVER:
+        return providers.is_ours(held)
+    return held.parent == tree.providers[0].uuid and is_of_gpu(
+        held, tree.node, target.classes, target.devices
+    )
+
+
+def find_novas(
+    target: publish_target.Target, tree: values.PlacementTree
+) -> tuple[str, ...]:
+    """The providers that say that Nova looks after the tree."""
+    root = tree.root
+    if root is None:
+        return ()
+    found = []
+    if any(i.resource_class in _NOVAS for i in root.inventories):
+        found.append(root.name)
+    names: set[str] = set()
+    for gpu in target.devices.values():
+        names |= providers.list_names(gpu, tree.node)
+    found += [
+        held.name
+        for held in tree.providers[1:]
+        if held.name in names and not providers.is_ours(held)
+    ]
+    return tuple(found)
 
 
 def is_of_gpu(

@@ -12,7 +12,6 @@
 
 """From the plan to Placement's resource providers."""
 
-from collections.abc import Iterable
 import uuid
 
 from nova_vgpu import values
@@ -37,9 +36,9 @@ def uuid_of(parent: str | None, name: str) -> str:
 
 
 def uuid_for_nova(parent: str, name: str) -> str:
-    """The UUID of a provider that is made in the place of Nova's driver.
+    """The UUID of a provider that Nova looks after from then on.
 
-    It is not one of this project's: Nova looks after it from then on.
+    One that the driver makes, or one for Nova's own driver.
     """
     return str(uuid.uuid5(_NAMESPACE, f'for Nova: {parent}/{name}'))
 
@@ -47,6 +46,17 @@ def uuid_for_nova(parent: str, name: str) -> str:
 def is_ours(held: values.PlacementProvider) -> bool:
     """Whether this project made the provider."""
     return held.uuid == uuid_of(held.parent, held.name)
+
+
+def make_held(
+    name: str, parent: str, is_novas: bool
+) -> values.PlacementProvider:
+    """A provider as Placement holds it when it was just made.
+
+    :param is_novas: whether Nova looks after it.
+    """
+    uuid = uuid_for_nova(parent, name) if is_novas else uuid_of(parent, name)
+    return values.PlacementProvider(uuid, name, 0, parent)
 
 
 def list_functions(gpu: values.PhysicalGPU) -> frozenset[str]:
@@ -66,17 +76,14 @@ def list_names(gpu: values.PhysicalGPU, node: str) -> frozenset[str]:
     return frozenset(name_of(node, device) for device in devices)
 
 
-def list_awaited(
-    plan: values.Plan, types: Iterable[values.DeclaredType] = ()
-) -> frozenset[str]:
+def list_awaited(plan: values.Plan) -> frozenset[str]:
     """Names of the devices that are to serve, whether they can now or not.
 
-    :param types: listed devices of these are awaited although they are not on
-        the bus.
+    Listed ones are awaited although they are not on the bus.
     """
     listed = (
         _parse(text)
-        for declared in types
+        for declared in plan.types
         for text in declared.device_addresses
     )
     return plan.unreadable.union(

@@ -80,6 +80,8 @@ def change_traits(
     wanted: frozenset[str],
 ) -> Iterator[values.SetTraits]:
     """What to add and what of ours to take away, if anything."""
+    if held.traits == wanted:
+        return
     stale = ownership.find_stale(gpu, held.traits, wanted)
     after = held.traits - stale | wanted
     if after != held.traits:

@@ -30,8 +30,8 @@ from nova_vgpu import values
 from nova_vgpu.placement import authentication
 from nova_vgpu.placement import client
 from nova_vgpu.placement import retry_policy
-from nova_vgpu.placement import targets
 from nova_vgpu.plan import mapper
+from nova_vgpu.publish import target as publish_target
 from nova_vgpu.sandbox import placement
 from nova_vgpu.tests import plans
 from nova_vgpu.tests import proxy
@@ -129,12 +129,12 @@ def make_target(
     host: values.Host,
     types: Iterable[values.DeclaredType],
     **options: typing.Any,
-) -> targets.Target:
+) -> publish_target.Target:
     """What to bring Placement to; GPUs that are not listed stay out."""
     declaration = values.Declaration(tuple(types), values.UnlistedGPUs.IGNORE)
     plan = plans.make_plan(declaration, host)
     mapper.require_valid(plan)
-    return targets.Target(plan, host, node, **options)
+    return publish_target.Target(plan, node, **options)
 
 
 def declare(

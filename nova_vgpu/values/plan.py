@@ -88,13 +88,15 @@ class Plan:
     """The effect of a configuration on a host.
 
     ``unreadable`` are the names of devices that could not be read in full; a
-    GPU that is among these may be missing in the rest.
+    GPU that is among these may be missing in the rest. ``types`` are all that
+    are declared, also those that no GPU serves.
     """
 
     assignments: tuple[Assignment, ...] = ()
     left_alone: tuple[LeftAlone, ...] = ()
     problems: tuple[problem.Problem, ...] = ()
     unreadable: frozenset[str] = frozenset()
+    types: tuple[declaration.DeclaredType, ...] = ()
 
     @property
     def gpus(self) -> tuple[gpu.PhysicalGPU, ...]:

@@ -32,12 +32,13 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.placement import retry_policy
 from nova_vgpu.placement import targets
+from nova_vgpu.publish import target as publish_target
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import placements
 from nova_vgpu.tests import proxy
 
-FULL = targets.Mode.FULL
+FULL = publish_target.Mode.FULL
 # Long enough for an answer on a busy machine.
 TIMEOUT = 0.5
 PATIENT = retry_policy.RetryPolicy(
@@ -57,7 +58,7 @@ GPUS = ('84', '85', '86', '87')
 class RecreateInput:
     """A node with something of everything, and what it is to become."""
 
-    target: targets.Target | targets.HandBack
+    target: publish_target.Target
 
     def __init__(
         self, running: placements.RunningPlacement, node: str, number: int
@@ -149,7 +150,9 @@ class FullScene(RecreateInput):
             )
         )
 
-    def make_target(self, declared: values.DeclaredType) -> targets.Target:
+    def make_target(
+        self, declared: values.DeclaredType
+    ) -> publish_target.Target:
         return placements.make_target(
             self.node, self.host, [declared], mode=FULL, create_root=True
         )

@@ -296,6 +296,51 @@ class TestPlans(testtools.TestCase):
             self.assertFalse(is_of_configuration(call), text)
 
 
+class TestOnePublisher(testtools.TestCase):
+    """What a provider shall hold is decided in one place."""
+
+    def list_calls(self, *names: str) -> Iterator[tuple[str, ast.Call]]:
+        for module, tree in list_modules():
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Call):
+                    called = ast.unparse(node.func)
+                    if called.rpartition('.')[2] in names:
+                        yield module, node
+
+    def test_inventories_are_made_in_one_module(self) -> None:
+        wrong = [
+            f'{module}: {ast.unparse(call)}'
+            for module, call in self.list_calls('Inventory')
+            if module != 'publish/inventories.py'
+            # Those are read as they are: every field of an answer.
+            and all(keyword.arg is not None for keyword in call.keywords)
+        ]
+        self.assertEqual([], wrong)
+
+    def test_what_is_reserved_is_decided_in_one_module(self) -> None:
+        wrong = [
+            f'{module}: {ast.unparse(node)}'
+            for module, tree in list_modules()
+            if module != 'publish/inventories.py'
+            for node in ast.walk(tree)
+            if (isinstance(node, ast.keyword) and node.arg == 'reserved')
+            or (isinstance(node, ast.Constant) and node.value == 'reserved')
+        ]
+        self.assertEqual([], wrong)
+
+    def test_changes_of_placement_are_decided_in_one_folder(self) -> None:
+        changes = (
+            *('SetInventories', 'SetTraits', 'CreateProvider', 'Reshape'),
+            *('DeleteProvider', 'CreateTrait', 'CreateResourceClass'),
+        )
+        made = {module for module, _ in self.list_calls(*changes)}
+        # Patterns of a match statement are not calls.
+        self.assertIn('publish/full_sync.py', made)
+        self.assertEqual(
+            [], [m for m in sorted(made) if not m.startswith('publish/')]
+        )
+
+
 class TestFiles(testtools.TestCase):
     def test_files_are_opened_in_one_place(self) -> None:
         wrong = []

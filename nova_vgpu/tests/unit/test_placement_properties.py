@@ -23,6 +23,7 @@ from nova_vgpu.knowledge import traits
 from nova_vgpu.publish import full_sync
 from nova_vgpu.publish import ownership
 from nova_vgpu.publish import providers
+from nova_vgpu.publish import target as publish_target
 from nova_vgpu.publish import trait_sync
 from nova_vgpu.tests import plans
 from nova_vgpu.tests import trees
@@ -123,7 +124,14 @@ def diff_all(
     situation: Situation, tree: values.PlacementTree, force: bool
 ) -> values.Difference:
     return full_sync.diff_all(
-        situation.plan, situation.host, tree, create_root=True, force=force
+        publish_target.Target(
+            situation.plan,
+            trees.NODE,
+            publish_target.Mode.FULL,
+            create_root=True,
+            force=force,
+        ),
+        tree,
     )
 
 
@@ -173,6 +181,129 @@ class TestAgreement(testtools.TestCase):
         allowed = (values.CreateTrait, values.SetTraits)
         for change in found.changes:
             self.assertIsInstance(change, allowed)
+
+
+def publish(
+    situation: Situation, mode: publish_target.Mode, tree: values.PlacementTree
+) -> values.PlacementTree:
+    """The tree after the driver or the client published the plan."""
+    target = publish_target.Target(
+        situation.plan, trees.NODE, mode, force=True
+    )
+    return trees.make_changes(tree, full_sync.diff_all(target, tree))
+
+
+def as_ours(tree: values.PlacementTree) -> values.PlacementTree:
+    """Only providers of GPUs that both the driver and the client change.
+
+    These are known by name and type, and by their UUID.
+    """
+    root = dataclasses.replace(trees.ROOT, inventories=())
+    return trees.make_tree(
+        root,
+        *(
+            dataclasses.replace(
+                held,
+                uuid=providers.uuid_of(root.uuid, held.name),
+                parent=root.uuid,
+                traits=frozenset(
+                    {OURS[0], *(held.traits - frozenset(BY_HAND))}
+                ),
+            )
+            for held in tree.providers[1:]
+        ),
+    )
+
+
+class TestOneDecision(testtools.TestCase):
+    """The driver and the client of Placement publish the same."""
+
+    @SETTINGS
+    @any_situation
+    def test_the_content_is_the_same(self, situation: Situation) -> None:
+        names = {gpu.name for gpu in situation.plan.gpus}
+        tree = with_names(situation.plan, as_ours(situation.tree))
+        tree = dataclasses.replace(
+            tree,
+            providers=tuple(
+                held
+                for held in tree.providers
+                # Others may be functions: the driver moves from them first.
+                if held.name == trees.NODE
+                or held.name.removeprefix(f'{trees.NODE}_') in names
+            ),
+        )
+        by_driver, by_client = (
+            {
+                held.name: (held.inventories, held.traits)
+                for held in publish(situation, mode, tree).providers
+            }
+            for mode in (publish_target.Mode.DRIVER, publish_target.Mode.FULL)
+        )
+        self.assertEqual(by_driver, by_client)
+
+    @SETTINGS
+    @any_situation
+    def test_usage_is_only_needed_where_something_changes(
+        self, situation: Situation
+    ) -> None:
+        target = publish_target.Target(
+            situation.plan, trees.NODE, publish_target.Mode.DRIVER
+        )
+        tree = situation.tree
+        if tree.root is None:
+            return
+
+        def hide(*uuids: str) -> values.PlacementTree:
+            return dataclasses.replace(
+                tree,
+                providers=tuple(
+                    dataclasses.replace(held, used=())
+                    if held.uuid not in uuids
+                    else held
+                    for held in tree.providers
+                ),
+            )
+
+        first = full_sync.diff_all(target, hide())
+        dependent = full_sync.list_dependent(first)
+        self.assertEqual(
+            full_sync.diff_all(target, tree),
+            full_sync.diff_all(target, hide(*dependent)),
+        )
+
+    @SETTINGS
+    @any_situation
+    def test_the_driver_agrees_after_one_update(
+        self, situation: Situation
+    ) -> None:
+        """``make_change`` refuses what would harm a server."""
+        if situation.tree.root is None:
+            return
+        mode = publish_target.Mode.DRIVER
+        after = publish(
+            situation, mode, with_names(situation.plan, situation.tree)
+        )
+        self.assertEqual(after, publish(situation, mode, after))
+
+
+def with_names(
+    plan: values.Plan, tree: values.PlacementTree
+) -> values.PlacementTree:
+    """The tree in a Placement where Nova has created traits and classes."""
+    target = publish_target.Target(plan, trees.NODE)
+    wanted = [provider for _, provider in target.served.values()]
+    return dataclasses.replace(
+        tree,
+        known_traits=tree.known_traits.union(*(w.traits for w in wanted)),
+        known_classes=tree.known_classes
+        | {w.resource_class for w in wanted}
+        | {
+            i.resource_class
+            for held in tree.providers
+            for i in held.inventories
+        },
+    )
 
 
 class TestSafety(testtools.TestCase):

@@ -27,6 +27,7 @@ from nova_vgpu.placement import client
 from nova_vgpu.placement import request
 from nova_vgpu.placement import retry_policy
 from nova_vgpu.placement import targets
+from nova_vgpu.publish import target as publish_target
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
@@ -77,10 +78,11 @@ class GoingBackTest(simulated.SimulatedTestBase):
         compute.stop()
         declaration, problems = devices.read_declaration(CONF)
         host = libvirt_nodes.read_host(connection)
-        target = targets.HandBack(
+        target = publish_target.Target(
             plans.make_plan(declaration, host, problems),
-            guests.read_guests(connection),
             HOST,
+            publish_target.Mode.HAND_BACK,
+            guests=guests.read_guests(connection),
         )
         made: list[values.Change] = []
         found = targets.sync(self.connect(), target, made.append)

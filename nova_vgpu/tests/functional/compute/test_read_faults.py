@@ -179,6 +179,9 @@ class ReadFaultsTest(test_vendor_vfio.VendorVFIOTestBase):
         )
         self.hold(self.provider(test_servers.OTHER_T4))
         self.simulated['host1'].gpus.remove(lost)
+        # Not declared any more: its usage is asked for at each update.
+        self.list_addresses('T4-2Q', '84:00.0')
+        self.restart_host('host1')
         self.connection().nodeDeviceDefineXML(
             f'<device><parent>{test_servers.T4}</parent>'
             "<capability type='mdev'><type id='nvidia-231'/>"

@@ -350,3 +350,48 @@ class ComingFromNovaTest(simulated.SimulatedTestBase):
         self.assertIsNone(self.provider(unused))
         inventory = self.inventory(used) or {}
         self.assertEqual(inventory['total'], inventory['reserved'])
+
+
+class OnRootTest(OurTestBase):
+    """VGPU on the node's own provider, as Nova had it before Stein."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.start_host('host1', t4())
+        self.root = self._get_provider_uuid_by_host('host1')
+        path = f'/resource_providers/{self.root}/inventories'
+        there = self.placement.get(path).body
+        there['inventories']['VGPU'] = {'total': 8, 'max_unit': 8}
+        self.placement.put(path, there)
+
+    def hold(self, consumer: str) -> None:
+        """Let something that is not a guest of this host have a vGPU."""
+        body = {
+            'allocations': {self.root: {'resources': {'VGPU': 1}}},
+            'project_id': 'project',
+            'user_id': 'user',
+            'consumer_generation': None,
+        }
+        self.placement.put(f'/allocations/{consumer}', body, version='1.28')
+
+    def test_what_cannot_move_leaves_the_node_alone(self) -> None:
+        consumer = '9d1c3a52-0b6a-4c8e-9f0e-54d2c4c1c001'
+        self.hold(consumer)
+        self.declare('T4-2Q')
+        self.restart_host('host1')
+        self.flags(reserved_host_memory_mb=777)
+        self._run_periodics(raise_on_error=True)
+        found = self._get_provider_inventory(self.root)
+        self.assertEqual(777, found['MEMORY_MB']['reserved'])
+        self.assertEqual(
+            (8, 8), (found['VGPU']['total'], found['VGPU']['reserved'])
+        )
+        self.assertIsNone(self.provider(T4))
+        said = self.stdlog.logger.output
+        self.assertEqual(1, said.count('[vgpus-not-found]'))
+        self.boot(flavor_id=self._create_flavor())
+
+        self.placement.delete(f'/allocations/{consumer}')
+        self._run_periodics(raise_on_error=True)
+        self.assertNotIn('VGPU', self._get_provider_inventory(self.root))
+        self.assertEqual(8, self.total(T4))

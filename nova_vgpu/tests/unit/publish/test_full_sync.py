@@ -20,6 +20,7 @@ from nova_vgpu import values
 from nova_vgpu.publish import full_sync
 from nova_vgpu.publish import inventories
 from nova_vgpu.publish import providers
+from nova_vgpu.publish import target as publish_target
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
@@ -30,13 +31,13 @@ HOST = hosts.make_host(
 )
 FIRST = 'pci_0000_84_00_0'
 SECOND = 'pci_0000_85_00_0'
-PLAN = plans.make_plan(
-    values.Declaration(
-        (values.DeclaredType('T4-2Q', 'x', ('84:00.0',)),),
-        values.UnlistedGPUs.IGNORE,
-    ),
-    HOST,
+DECLARATION = values.Declaration(
+    (values.DeclaredType('T4-2Q', 'x', ('84:00.0',)),),
+    values.UnlistedGPUs.IGNORE,
 )
+PLAN = plans.make_plan(DECLARATION, HOST)
+FULL = publish_target.Mode.FULL
+DRIVER = publish_target.Mode.DRIVER
 
 
 def ours(device: str) -> str:
@@ -47,11 +48,12 @@ def ours(device: str) -> str:
 def diff(
     *below: values.PlacementProvider,
     root: values.PlacementProvider = trees.ROOT,
-    host: values.Host = HOST,
+    plan: values.Plan = PLAN,
+    mode: publish_target.Mode = FULL,
     force: bool = False,
 ) -> values.Difference:
-    tree = trees.make_tree(root, *below)
-    return full_sync.diff_all(PLAN, host, tree, force=force)
+    target = publish_target.Target(plan, trees.NODE, mode, force=force)
+    return full_sync.diff_all(target, trees.make_tree(root, *below))
 
 
 def kinds(found: values.Difference, name: str) -> list[str]:
@@ -78,13 +80,16 @@ class TestOrder(testtools.TestCase):
 
 class TestRoot(testtools.TestCase):
     def test_a_missing_root_is_refused(self) -> None:
-        found = full_sync.diff_all(PLAN, HOST, trees.make_tree())
+        found = full_sync.diff_all(
+            publish_target.Target(PLAN, trees.NODE, FULL), trees.make_tree()
+        )
         self.assertEqual('no-root-provider', found.problems[0].code)
         self.assertEqual((), found.changes)
 
     def test_unless_it_is_to_be_made(self) -> None:
         found = full_sync.diff_all(
-            PLAN, HOST, trees.make_tree(), create_root=True
+            publish_target.Target(PLAN, trees.NODE, FULL, create_root=True),
+            trees.make_tree(),
         )
         made = [
             change
@@ -165,15 +170,33 @@ class TestRetirement(testtools.TestCase):
         there = trees.held(SECOND, uuid=ours(SECOND), VGPU=4)
         fault = values.ReadFault(SECOND, 'vendor', 'is broken')
         host = values.Host(HOST.gpus[:1], faults=(fault,))
+        plan = plans.make_plan(DECLARATION, host)
         self.assertEqual(
-            ['SetInventories'], kinds(diff(there, host=host), SECOND)
+            ['SetInventories'], kinds(diff(there, plan=plan), SECOND)
         )
 
-    def test_one_that_fell_off_the_bus_goes(self) -> None:
+    def test_one_that_fell_off_the_bus_goes_unless_it_is_listed(self) -> None:
         there = trees.held(SECOND, uuid=ours(SECOND), VGPU=4)
         host = values.Host(HOST.gpus[:1])
+        plan = plans.make_plan(DECLARATION, host)
         self.assertEqual(
-            ['DeleteProvider'], kinds(diff(there, host=host), SECOND)
+            ['DeleteProvider'], kinds(diff(there, plan=plan), SECOND)
+        )
+        listed = dataclasses.replace(
+            DECLARATION,
+            types=(values.DeclaredType('T4-2Q', 'x', ('84:00.0', '85:00.0')),),
+        )
+        plan = plans.make_plan(listed, host, seen=frozenset({'85:00.0'}))
+        (change,) = (
+            c
+            for c in diff(there, plan=plan).changes
+            if c.name == f'{trees.NODE}_{SECOND}'
+        )
+        self.assertEqual(
+            [(4, 4)],
+            [(i.total, i.reserved) for i in change.after]
+            if isinstance(change, values.SetInventories)
+            else change,
         )
 
 

@@ -1,0 +1,213 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""From Nova's layout of providers to one provider per physical GPU.
+
+Nova's own driver makes a provider of every function that offers types: of the
+GPU, which has the same name here, or of each of its virtual functions. Before
+Stein it had everything on the provider of the node. What servers hold there
+moves to the providers of the GPUs: the name of a function tells its GPU; for
+what is on the node's, a guest tells its mdevs and the host where these are.
+
+:mod:`nova_vgpu.publish.hand_back` is the way back.
+"""
+
+import collections
+from collections.abc import Iterable
+from collections.abc import Iterator
+import dataclasses
+
+from nova_vgpu import values
+from nova_vgpu.publish import inventories
+from nova_vgpu.publish import providers
+from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import transfers
+
+_VGPU = 'VGPU'
+Target = publish_target.Target
+
+
+def is_needed(target: Target, tree: values.PlacementTree) -> bool:
+    """Whether something is on providers where it does not belong."""
+    if not target.served or tree.root is None:
+        return False
+    return tree.root.inventory_of(_VGPU) is not None or any(
+        held.name in target.former for held in tree.providers
+    )
+
+
+def diff_take_over(
+    target: Target, tree: values.PlacementTree
+) -> values.Difference:
+    """What to move, and which providers end with that.
+
+    What the providers of GPUs are to offer beyond that follows with the next
+    update. Unless all is clear for every server, nothing moves.
+
+    :param target: with the guests of the host, if the node's own provider
+        has vGPUs.
+    :param tree: with all consumers of the node.
+    """
+    former = [held for held in tree.providers if held.name in target.former]
+    moved = list(_move_from_functions(target, former, tree))
+    problems: list[values.Problem] = []
+    for consumer in tree.consumers:
+        found = _move_from_root(target, consumer, tree)
+        if isinstance(found, values.Problem):
+            problems.append(found)
+        else:
+            moved.extend(found)
+    if problems:
+        return values.Difference(problems=tuple(problems))
+    targets = {transfer.target.uuid: transfer.target for transfer in moved}
+    there = {held.uuid for held in tree.providers}
+    return values.Difference(
+        (
+            *(
+                values.CreateProvider(held.uuid, held.name, held.parent)
+                for held in targets.values()
+                if held.uuid not in there
+            ),
+            transfers.make_reshape(
+                tree.node,
+                moved,
+                (
+                    *_make_room(moved, targets.values(), tree),
+                    *_empty(former, tree.providers[0]),
+                ),
+            ),
+            *(values.DeleteProvider(held.uuid, held.name) for held in former),
+        )
+    )
+
+
+def keep_on_root(
+    before: tuple[values.Inventory, ...], used: tuple[tuple[str, int], ...]
+) -> tuple[values.Inventory, ...]:
+    """What the node's provider has to keep of vGPUs that did not move yet.
+
+    :param before: what it offers.
+    :param used: how much of each class is allocated from it.
+    """
+    root = values.PlacementProvider('', '', 0, None, before, used)
+    if not root.used_of(_VGPU):
+        return ()
+    return tuple(
+        i for i in inventories.fence(root) if i.resource_class == _VGPU
+    )
+
+
+def _move_from_functions(
+    target: Target,
+    former: Iterable[values.PlacementProvider],
+    tree: values.PlacementTree,
+) -> Iterator[transfers.Transfer]:
+    for held in former:
+        to = _provider_of(target.former[held.name], tree)
+        for consumer in tree.consumers:
+            for given in consumer.held_of(held.uuid):
+                moved = transfers.Transfer(
+                    consumer, given.resource_class, held, to
+                )
+                yield from (moved for _ in range(given.amount))
+
+
+def _move_from_root(
+    target: Target, consumer: values.Consumer, tree: values.PlacementTree
+) -> list[transfers.Transfer] | values.Problem:
+    root = tree.providers[0]
+    allocated = sum(
+        given.amount
+        for given in consumer.held_of(root.uuid)
+        if given.resource_class == _VGPU
+    )
+    if not allocated:
+        return []
+    mdevs = {
+        mdev
+        for guest in target.guests
+        if guest.uuid == consumer.uuid
+        for mdev in guest.mdevs
+    }
+    names = [
+        name
+        for name, (gpu, _) in target.served.items()
+        for vgpu in gpu.all_vgpus
+        if vgpu.uuid in mdevs
+    ]
+    if len(names) != allocated:
+        return _not_found(consumer, root, allocated, len(names))
+    return [
+        transfers.Transfer(consumer, _VGPU, root, _provider_of(name, tree))
+        for name in names
+    ]
+
+
+def _make_room(
+    moved: list[transfers.Transfer],
+    targets: Iterable[values.PlacementProvider],
+    tree: values.PlacementTree,
+) -> Iterator[values.SetInventories]:
+    """Let the providers of GPUs have what will be allocated from them."""
+    consumers = {consumer.uuid: consumer for consumer in tree.consumers}
+    consumers |= {c.uuid: c for c in transfers.list_moved(moved)}
+    used: dict[str, collections.Counter[str]] = collections.defaultdict(
+        collections.Counter
+    )
+    for consumer in consumers.values():
+        for given in consumer.allocations:
+            used[given.provider][given.resource_class] += given.amount
+    for held in targets:
+        to_be = tuple(sorted(used[held.uuid].items()))
+        after = inventories.make_room(dataclasses.replace(held, used=to_be))
+        yield values.SetInventories(
+            held.uuid, held.name, held.inventories, after
+        )
+
+
+def _empty(
+    former: Iterable[values.PlacementProvider], root: values.PlacementProvider
+) -> Iterator[values.SetInventories]:
+    """Nothing of what Nova's layout had for vGPUs stays."""
+    for held in former:
+        yield values.SetInventories(held.uuid, held.name, held.inventories, ())
+    if root.inventory_of(_VGPU):
+        after = tuple(i for i in root.inventories if i.resource_class != _VGPU)
+        yield values.SetInventories(
+            root.uuid, root.name, root.inventories, after
+        )
+
+
+def _provider_of(
+    name: str, tree: values.PlacementTree
+) -> values.PlacementProvider:
+    """The provider of a GPU as it is, or as it will be made."""
+    root = tree.providers[0].uuid
+    return tree.find(name) or providers.make_held(name, root, is_novas=True)
+
+
+def _not_found(
+    consumer: values.Consumer,
+    root: values.PlacementProvider,
+    allocated: int,
+    found: int,
+) -> values.Problem:
+    return values.Problem(
+        values.Severity.FATAL,
+        'vgpus-not-found',
+        root.name,
+        f'{consumer.uuid} has allocations of {allocated} vGPUs of {root.name} '
+        f'itself, from before Stein, but the GPUs that serve hold {found} of '
+        'its vGPUs. The providers of GPUs wait until that is clear.',
+        'Delete or move that server. If there is none: "nova-manage placement '
+        'audit" finds allocations that have no server.',
+    )
