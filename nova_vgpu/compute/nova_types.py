@@ -26,6 +26,7 @@ from nova_vgpu.compute import hotplug
 from nova_vgpu.compute import nova_tables
 from nova_vgpu.host import guests
 from nova_vgpu.host import libvirt_nodes
+from nova_vgpu.host import mdevs
 
 #: ``nova.context.RequestContext``: only handed on to Nova.
 Context = object
@@ -57,18 +58,10 @@ class Guest(hotplug.Guest, typing.Protocol):
     def get_power_state(self, host: 'Host') -> int: ...
 
 
-class NodeDevice(typing.Protocol):
+class NodeDevice(mdevs.NodeDevice, typing.Protocol):
     """A node device of libvirt."""
 
-    def name(self) -> str: ...
-
     def parent(self) -> str: ...
-
-    def isPersistent(self) -> int: ...
-
-    def destroy(self) -> None: ...
-
-    def undefine(self) -> None: ...
 
 
 class Connection(guests.Connection, libvirt_nodes.Connection, typing.Protocol):

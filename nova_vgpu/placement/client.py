@@ -15,8 +15,8 @@
 Reading returns Placement's data as values; writing sends one request for each
 change. What has to change is decided elsewhere.
 
-Not openstacksdk's resources: they have no reshape, and their microversions end
-at 1.20, before generations in every answer and nested candidates.
+Not openstacksdk's resources: they have no reshape, and that of a provider ends
+at microversion 1.20.
 """
 
 from collections.abc import Container

@@ -12,7 +12,7 @@
 
 """What has to change so that Placement holds what it shall.
 
-The one decision for everybody who publishes: the driver in Nova's provider
+The one decision for whatever publishes: the driver in Nova's provider
 tree, the commands through the client of Placement.
 """
 

@@ -30,7 +30,7 @@ from nova_vgpu.tests.functional import test_placement_faults as faults
 TRAITS = {'OWNER_NOVA', 'CUSTOM_VGPU_TYPE_A40_8Q', faults.FOREIGN}
 
 
-class HandBackScene(faults.RecreateInput):
+class HandBackScene(faults.Scene):
     """Two GPUs with two servers, one without, and one that is left over.
 
     ``servers`` has the functions that the vGPUs of each consumer are on.
@@ -177,7 +177,7 @@ class OthersTest(faults.FaultTestCase):
             scene.check(self)
 
     def hand_back(
-        self, scene: faults.RecreateInput
+        self, scene: faults.Scene
     ) -> tuple[list[values.Change], values.Difference]:
         made: list[values.Change] = []
         through = placements.connect(self.proxy.url)

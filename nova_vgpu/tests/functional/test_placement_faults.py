@@ -55,7 +55,7 @@ FOREIGN = 'CUSTOM_RACK_7'
 GPUS = ('84', '85', '86', '87')
 
 
-class RecreateInput:
+class Scene:
     """A node with something of everything, and what it is to become."""
 
     target: publish_target.Target
@@ -121,7 +121,7 @@ class RecreateInput:
         test.assertEqual([], self.proxy.writes)
 
 
-class FullScene(RecreateInput):
+class FullScene(Scene):
     """One GPU in use changes its type and class, one is new, two leave."""
 
     host = hosts.make_host(
@@ -178,7 +178,7 @@ class FullScene(RecreateInput):
         )
 
 
-class TraitsScene(RecreateInput):
+class TraitsScene(Scene):
     """Nova's providers of two virtual functions and of a GPU that left."""
 
     card = hosts.gpu('41:00.0', boards.A40, vfs=2)
@@ -230,12 +230,12 @@ class TraitsScene(RecreateInput):
 class Prepared(typing.NamedTuple):
     """A scene that nothing happened to, and what it takes if nothing does."""
 
-    scene: RecreateInput
+    scene: Scene
     requests: list[proxy.Seen]
 
 
 class FaultTestCase(placements.PlacementTestCase):
-    make_scene: type[RecreateInput] = FullScene
+    make_scene: type[Scene] = FullScene
     prepared: typing.ClassVar[Prepared | None]
 
     @classmethod
@@ -264,7 +264,7 @@ class FaultTestCase(placements.PlacementTestCase):
         scene.again().sync(placements.PATIENT)
         return Prepared(scene, self.proxy.seen)
 
-    def scene(self) -> RecreateInput:
+    def scene(self) -> Scene:
         assert self.prepared is not None
         self.running.restore('prepared')
         return self.prepared.scene.again()
@@ -374,7 +374,7 @@ class OthersTest(FaultTestCase):
 
             def act(
                 _seen: proxy.Seen,
-                scene: RecreateInput = scene,
+                scene: Scene = scene,
                 others: list[str] = others,
             ) -> None:
                 for name in others:

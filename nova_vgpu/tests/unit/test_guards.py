@@ -62,10 +62,8 @@ NOT_PLAIN = re.compile(
     r'|\banew\b|\b(no|some|every)body\b',
     re.IGNORECASE,
 )
-#: Tests, and packages whose docstrings are still to be reworded.
-UNGUARDED = {
-    PACKAGE / name for name in ('lifecycle', 'publish', 'reconcile', 'tests')
-}
+#: Tests say what they test in their own words.
+UNGUARDED = {PACKAGE / 'tests'}
 #: Front ends beside the commands, and what imports nothing of substance.
 TOP = frozenset({'__init__', '__main__'})
 
