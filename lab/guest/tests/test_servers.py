@@ -106,7 +106,7 @@ class TestServers(host.HostTest):
     def remove_mdevs(self, mdevs: Iterable[str]) -> None:
         """mdevs are left to the next server: these are not in use."""
         for mdev in mdevs:
-            self.compute.driver.vgpus.devices.remove_mdev(mdev)
+            self.nova_vgpu('device', 'disable', mdev)
 
     def vgpu_of(self, uuid: str) -> str:
         """Of a server: the UUID of its mdev, or the address of its VF."""
