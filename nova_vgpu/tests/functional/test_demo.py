@@ -102,7 +102,7 @@ class DemoTest(testtools.TestCase):
             'Second time: 0 requests',
             'trait:CUSTOM_VGPU_TYPE_A40_8Q=required\n'
             '    -> compute1_pci_0000_41_00_0\n',
-            '0000:85:00.0 is under more',
+            'GPU 0000:85:00.0 is listed',
             'Did you mean 0000:84:00.0?',
             'InvalidLibvirtGPUConfig: nova-compute does not start',
         ):
