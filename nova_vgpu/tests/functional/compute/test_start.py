@@ -86,8 +86,11 @@ class LockPathTest(test_servers.OurTestBase):
         error = self.assertRaises(
             cfg.RequiredOptError, self.restart_host, 'host1'
         )
-        self.assertIn('lock_path', str(error))
-        self.assertIn('oslo_concurrency', str(error))
+        # Not its text: oslo.config of Nova 31 fails to make one.
+        group = getattr(error.group, 'name', error.group)
+        self.assertEqual(
+            ('oslo_concurrency', 'lock_path'), (group, error.opt_name)
+        )
 
 
 class LateFunctionsTest(simulated.SimulatedTestBase):
