@@ -137,8 +137,8 @@ class SyncProviders(provider_base.ChangePlacement):
 
     With "--mode full" each GPU that serves gets a provider with its inventory.
     That is for trees that no nova-compute manages. The provider of a GPU that
-    no longer serves is deleted; while servers use its vGPUs, all of its
-    inventory is reserved instead.
+    no longer serves is deleted; while servers use its vGPUs, its
+    free inventory is reserved instead.
 
     Each change is printed when it is made. If there is nothing to change,
     nothing is written.

@@ -179,8 +179,8 @@ class Publisher:
                     if inventory.resource_class != wanted.resource_class:
                         LOG.warning(
                             'Provider %s: servers hold %s, which is not '
-                            'declared any more. It is reserved until they are '
-                            'gone; %s is offered beside it.',
+                            'declared any more. The rest of it is reserved '
+                            'until they are gone; %s is offered beside it.',
                             change.name,
                             inventory.resource_class,
                             wanted.resource_class,
@@ -189,8 +189,8 @@ class Publisher:
                 change.name in self._target.awaited
             ):
                 LOG.warning(
-                    'Provider %s: all of it is reserved until its GPU can '
-                    'serve.',
+                    'Provider %s: its free inventory is reserved until its '
+                    'GPU can serve.',
                     change.name,
                 )
 

@@ -284,9 +284,9 @@ def _check_usage(
             str(gpu),
             f'{used} vGPUs are allocated from {held.name}, and GPU {gpu} is '
             f'to serve {wanted.total}. The inventory is not made smaller than '
-            'that; what is too much is reserved.',
-            'Nothing more is given out until enough servers are deleted or '
-            'moved away.',
+            'that.',
+            'Placement allocates no more of it until enough servers are '
+            'deleted or moved away.',
         )
 
 
@@ -296,6 +296,6 @@ def _kept(held: values.PlacementProvider) -> values.Problem:
         'retired-but-in-use',
         held.name,
         f'No GPU serves {held.name} any more, but servers have vGPUs of it. '
-        'It stays, with all of its inventory reserved.',
+        'It stays, with its free inventory reserved.',
         'Delete or move these servers. The next update or sync removes it.',
     )

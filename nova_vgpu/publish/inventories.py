@@ -16,6 +16,9 @@ A server keeps what it has: no inventory is made smaller than what is
 allocated of it, and none goes while anything of it is allocated. What may not
 be given out any more is reserved instead, so that Placement offers exactly
 what the plan says.
+
+What is allocated is never reserved. Up to 2025.1 Placement refuses to move an
+allocation that is: a server could not be migrated away.
 """
 
 from collections.abc import Container
@@ -49,13 +52,13 @@ def plan_inventories(
     # vGPUs under another class, from before it was changed, take up the same
     # hardware.
     elsewhere = sum(held.used_of(i.resource_class) for i in former)
-    allowed = max(wanted.total - elsewhere, 0)
-    total = max(wanted.total, held.used_of(wanted.resource_class))
+    used = held.used_of(wanted.resource_class)
+    total = max(wanted.total, used)
     # Two servers cannot share a vGPU: the ratio is 1.
     own = values.Inventory(
         wanted.resource_class,
         total=total,
-        reserved=total - allowed,
+        reserved=total - max(wanted.total - elsewhere, used),
         max_unit=wanted.total,
     )
     return in_order((own, *former, *kept))
@@ -111,8 +114,9 @@ def in_order(
 def _reserve(
     inventory: values.Inventory, held: values.PlacementProvider
 ) -> values.Inventory:
-    total = max(inventory.total, held.used_of(inventory.resource_class))
-    return dataclasses.replace(inventory, total=total, reserved=total)
+    used = held.used_of(inventory.resource_class)
+    total = max(inventory.total, used)
+    return dataclasses.replace(inventory, total=total, reserved=total - used)
 
 
 def _is_managed(

@@ -124,8 +124,7 @@ class FullTest(PlacementTestCase):
         consumers = [self.operator.allocate(FIRST) for _ in range(3)]
         smaller = placements.declare('T4-2Q', BOTH[0], max_instances=2)
         self.publish(smaller)
-        # Capacity is total less reserved: 2, as planned.
-        self.assertEqual({'VGPU': (3, 1)}, self.operator.inventories(FIRST))
+        self.assertEqual({'VGPU': (3, 0)}, self.operator.inventories(FIRST))
         self.assertEqual(['more-used-than-planned'], self.codes())
         self.assertEqual((), self.client.list_candidates('VGPU', 1))
         self.assertEqual([], self.publish(smaller))
@@ -143,7 +142,7 @@ class FullTest(PlacementTestCase):
         )
         self.publish(renamed)
         self.assertEqual(
-            {'VGPU': (8, 8), 'CUSTOM_NEW': (8, 1)},
+            {'VGPU': (8, 7), 'CUSTOM_NEW': (8, 1)},
             self.operator.inventories(FIRST),
         )
         self.operator.free(consumer)
@@ -163,7 +162,7 @@ class FullTest(PlacementTestCase):
         consumer = self.operator.allocate(SECOND)
         only = placements.declare('T4-2Q', BOTH[0])
         self.publish(only)
-        self.assertEqual({'VGPU': (8, 8)}, self.operator.inventories(SECOND))
+        self.assertEqual({'VGPU': (8, 7)}, self.operator.inventories(SECOND))
         self.assertEqual(['retired-but-in-use'], self.codes())
         self.assertEqual([], self.publish(only))
         self.operator.free(consumer)

@@ -138,6 +138,13 @@ class SimulatedTestBase(test_vgpu.VGPUTestBase):
         found = self._get_provider_inventory(uuid).get(resource_class)
         return dict(found) if found else None
 
+    def require_fence(self, device: str) -> None:
+        """Check that nothing of it is free, and nothing in use reserved."""
+        found = self.inventory(device)
+        assert found is not None, device
+        used = self._get_provider_usages(self.provider(device))['VGPU']
+        self.assertEqual(used, found['total'] - found['reserved'])
+
     def mdevs_of(self, server: typing.Any, host: str = 'host1') -> list[str]:
         """The functions that hold the server's vGPUs."""
         driver = self.computes[host].driver

@@ -131,6 +131,6 @@ class ProviderYamlTest(test_servers.OurTestBase):
         self.list_addresses('T4-2Q')
         self.restart_host('host1')
         self._run_periodics(raise_on_error=True)
-        for name, expected in (('VGPU', (8, 8)), ('CUSTOM_LICENCE', (9, 0))):
+        for name, expected in (('VGPU', (8, 7)), ('CUSTOM_LICENCE', (9, 0))):
             found = self.inventory(test_servers.T4, name) or {}
             self.assertEqual(expected, (found['total'], found['reserved']))

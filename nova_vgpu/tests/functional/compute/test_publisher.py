@@ -148,7 +148,7 @@ class PublisherTest(testtools.TestCase):
             self.publish(PLAN, tree, novas)
             self.assertEqual({'VGPU'}, set(novas.data(one.name).inventory))
             self.assertEqual(
-                {'VGPU': (4, 4), 'CUSTOM_A': (2, 2)},
+                {'VGPU': (4, 3), 'CUSTOM_A': (2, 1)},
                 {
                     of_class: (given['total'], given['reserved'])
                     for of_class, given in novas.data(

@@ -201,7 +201,10 @@ class TestRetirement(testtools.TestCase):
 
 
 class TestInventories(testtools.TestCase):
-    """Total and reserved: what Placement offers is what is planned."""
+    """Total and reserved: what is free is what is planned.
+
+    What is used is not reserved, so that its servers can be moved.
+    """
 
     def test_table(self) -> None:
         wanted = values.Provider('x', 'y', 'VGPU', 4)
@@ -209,22 +212,22 @@ class TestInventories(testtools.TestCase):
             ('nothing there', {}, {'VGPU': (4, 0)}),
             ('as it is', {'VGPU': (4, 0)}, {'VGPU': (4, 0)}),
             ('in use', {'VGPU': (4, 4)}, {'VGPU': (4, 0)}),
-            ('too much in use', {'VGPU': (8, 6)}, {'VGPU': (6, 2)}),
+            ('too much in use', {'VGPU': (8, 6)}, {'VGPU': (6, 0)}),
             ('another class', {'CUSTOM_A': (4, 0)}, {'VGPU': (4, 0)}),
             (
                 'another class in use',
                 {'CUSTOM_A': (4, 3)},
-                {'CUSTOM_A': (4, 4), 'VGPU': (4, 3)},
+                {'CUSTOM_A': (4, 1), 'VGPU': (4, 3)},
             ),
             (
                 'both in use',
                 {'CUSTOM_A': (4, 3), 'VGPU': (4, 2)},
-                {'CUSTOM_A': (4, 4), 'VGPU': (4, 3)},
+                {'CUSTOM_A': (4, 1), 'VGPU': (4, 2)},
             ),
             (
                 'another class in use for more than there is',
                 {'CUSTOM_A': (9, 9)},
-                {'CUSTOM_A': (9, 9), 'VGPU': (4, 4)},
+                {'CUSTOM_A': (9, 0), 'VGPU': (4, 4)},
             ),
         ):
             held = values.PlacementProvider(
