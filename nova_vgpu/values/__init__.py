@@ -16,158 +16,83 @@ Layers exchange only these. They do not depend on files, libvirt, Nova or
 Placement.
 """
 
-from nova_vgpu.values.declaration import Creation
-from nova_vgpu.values.declaration import Declaration
-from nova_vgpu.values.declaration import DeclaredType
-from nova_vgpu.values.declaration import PciDeviceSpec
-from nova_vgpu.values.declaration import UnlistedGPUs
-from nova_vgpu.values.declaration import Written
-from nova_vgpu.values.doctor_input import DoctorInput
-from nova_vgpu.values.drift_report import DriftReport
-from nova_vgpu.values.environment import Environment
-from nova_vgpu.values.environment import GPUModes
-from nova_vgpu.values.environment import Mode
-from nova_vgpu.values.environment import ModesRead
-from nova_vgpu.values.environment import SchedulerPolicy
-from nova_vgpu.values.environment import UdevCall
-from nova_vgpu.values.finding import Evidence
-from nova_vgpu.values.finding import Finding
-from nova_vgpu.values.gpu import Framework
-from nova_vgpu.values.gpu import PhysicalGPU
-from nova_vgpu.values.guest import Guest
-from nova_vgpu.values.guest import GuestVGPU
-from nova_vgpu.values.host import Host
-from nova_vgpu.values.host import ReadFault
-from nova_vgpu.values.pci import MalformedAddress
-from nova_vgpu.values.pci import PciAddress
-from nova_vgpu.values.pci import PciIds
-from nova_vgpu.values.pci import Sriov
-from nova_vgpu.values.placement_tree import Allocation
-from nova_vgpu.values.placement_tree import Change
-from nova_vgpu.values.placement_tree import Consumer
-from nova_vgpu.values.placement_tree import CreateProvider
-from nova_vgpu.values.placement_tree import CreateResourceClass
-from nova_vgpu.values.placement_tree import CreateTrait
-from nova_vgpu.values.placement_tree import DeleteProvider
-from nova_vgpu.values.placement_tree import Difference
-from nova_vgpu.values.placement_tree import Inventory
-from nova_vgpu.values.placement_tree import Move
-from nova_vgpu.values.placement_tree import PlacementProvider
-from nova_vgpu.values.placement_tree import PlacementTree
-from nova_vgpu.values.placement_tree import Reshape
-from nova_vgpu.values.placement_tree import SetInventories
-from nova_vgpu.values.placement_tree import SetTraits
-from nova_vgpu.values.plan import Assignment
-from nova_vgpu.values.plan import Capacity
-from nova_vgpu.values.plan import LeftAlone
-from nova_vgpu.values.plan import Plan
-from nova_vgpu.values.plan import Provider
-from nova_vgpu.values.plan import Reason
-from nova_vgpu.values.plan_input import Configuration
-from nova_vgpu.values.plan_input import PlanInput
-from nova_vgpu.values.plan_input import TypeNames
-from nova_vgpu.values.problem import Problem
-from nova_vgpu.values.problem import Severity
-from nova_vgpu.values.step import AwaitTypes
-from nova_vgpu.values.step import GPUSteps
-from nova_vgpu.values.step import MdevState
-from nova_vgpu.values.step import Refusal
-from nova_vgpu.values.step import RepairDriver
-from nova_vgpu.values.step import SetHeterogeneous
-from nova_vgpu.values.step import SetMdev
-from nova_vgpu.values.step import SetType
-from nova_vgpu.values.step import SetVFs
-from nova_vgpu.values.step import Step
-from nova_vgpu.values.type_request import Fragment
-from nova_vgpu.values.type_request import MatchedRequest
-from nova_vgpu.values.type_request import Reader
-from nova_vgpu.values.type_request import TypeRequest
-from nova_vgpu.values.usage import Mdev
-from nova_vgpu.values.usage import MdevRecord
-from nova_vgpu.values.usage import Usage
-from nova_vgpu.values.usage import VGPURecords
-from nova_vgpu.values.vgpu import Offer
-from nova_vgpu.values.vgpu import Resolution
-from nova_vgpu.values.vgpu import TypeFacts
-from nova_vgpu.values.vgpu import VGPU
-from nova_vgpu.values.vgpu import VGPUType
-from nova_vgpu.values.vgpu import VirtualFunction
-
-__all__ = (
-    'VGPU',
-    'Allocation',
-    'Assignment',
-    'AwaitTypes',
-    'Capacity',
-    'Change',
-    'Configuration',
-    'Consumer',
-    'CreateProvider',
-    'CreateResourceClass',
-    'CreateTrait',
-    'Creation',
-    'Declaration',
-    'DeclaredType',
-    'DeleteProvider',
-    'Difference',
-    'DoctorInput',
-    'DriftReport',
-    'Environment',
-    'Evidence',
-    'Finding',
-    'Fragment',
-    'Framework',
-    'GPUModes',
-    'GPUSteps',
-    'Guest',
-    'GuestVGPU',
-    'Host',
-    'Inventory',
-    'LeftAlone',
-    'MalformedAddress',
-    'MatchedRequest',
-    'Mdev',
-    'MdevRecord',
-    'MdevState',
-    'Mode',
-    'ModesRead',
-    'Move',
-    'Offer',
-    'PciAddress',
-    'PciDeviceSpec',
-    'PciIds',
-    'PhysicalGPU',
-    'PlacementProvider',
-    'PlacementTree',
-    'Plan',
-    'PlanInput',
-    'Problem',
-    'Provider',
-    'ReadFault',
-    'Reader',
-    'Reason',
-    'Refusal',
-    'RepairDriver',
-    'Reshape',
-    'Resolution',
-    'SchedulerPolicy',
-    'SetHeterogeneous',
-    'SetInventories',
-    'SetMdev',
-    'SetTraits',
-    'SetType',
-    'SetVFs',
-    'Severity',
-    'Sriov',
-    'Step',
-    'TypeFacts',
-    'TypeNames',
-    'TypeRequest',
-    'UdevCall',
-    'UnlistedGPUs',
-    'Usage',
-    'VGPURecords',
-    'VGPUType',
-    'VirtualFunction',
-    'Written',
+from nova_vgpu.values.declaration import Creation as Creation
+from nova_vgpu.values.declaration import Declaration as Declaration
+from nova_vgpu.values.declaration import DeclaredType as DeclaredType
+from nova_vgpu.values.declaration import PciDeviceSpec as PciDeviceSpec
+from nova_vgpu.values.declaration import UnlistedGPUs as UnlistedGPUs
+from nova_vgpu.values.declaration import Written as Written
+from nova_vgpu.values.findings import DoctorInput as DoctorInput
+from nova_vgpu.values.findings import Environment as Environment
+from nova_vgpu.values.findings import Evidence as Evidence
+from nova_vgpu.values.findings import Finding as Finding
+from nova_vgpu.values.findings import UdevCall as UdevCall
+from nova_vgpu.values.hardware import Framework as Framework
+from nova_vgpu.values.hardware import GPUModes as GPUModes
+from nova_vgpu.values.hardware import Host as Host
+from nova_vgpu.values.hardware import MalformedAddress as MalformedAddress
+from nova_vgpu.values.hardware import Mode as Mode
+from nova_vgpu.values.hardware import ModesRead as ModesRead
+from nova_vgpu.values.hardware import Offer as Offer
+from nova_vgpu.values.hardware import PciAddress as PciAddress
+from nova_vgpu.values.hardware import PciIds as PciIds
+from nova_vgpu.values.hardware import PhysicalGPU as PhysicalGPU
+from nova_vgpu.values.hardware import ReadFault as ReadFault
+from nova_vgpu.values.hardware import Resolution as Resolution
+from nova_vgpu.values.hardware import SchedulerPolicy as SchedulerPolicy
+from nova_vgpu.values.hardware import Sriov as Sriov
+from nova_vgpu.values.hardware import TypeFacts as TypeFacts
+from nova_vgpu.values.hardware import VGPU as VGPU
+from nova_vgpu.values.hardware import VGPUType as VGPUType
+from nova_vgpu.values.hardware import VirtualFunction as VirtualFunction
+from nova_vgpu.values.placement_tree import Allocation as Allocation
+from nova_vgpu.values.placement_tree import Change as Change
+from nova_vgpu.values.placement_tree import Consumer as Consumer
+from nova_vgpu.values.placement_tree import CreateProvider as CreateProvider
+from nova_vgpu.values.placement_tree import (
+    CreateResourceClass as CreateResourceClass,  # noqa: H301 - only one
 )
+from nova_vgpu.values.placement_tree import CreateTrait as CreateTrait
+from nova_vgpu.values.placement_tree import DeleteProvider as DeleteProvider
+from nova_vgpu.values.placement_tree import Difference as Difference
+from nova_vgpu.values.placement_tree import Inventory as Inventory
+from nova_vgpu.values.placement_tree import Move as Move
+from nova_vgpu.values.placement_tree import (
+    PlacementProvider as PlacementProvider,  # noqa: H301 - only one
+)
+from nova_vgpu.values.placement_tree import PlacementTree as PlacementTree
+from nova_vgpu.values.placement_tree import Reshape as Reshape
+from nova_vgpu.values.placement_tree import SetInventories as SetInventories
+from nova_vgpu.values.placement_tree import SetTraits as SetTraits
+from nova_vgpu.values.planning import Assignment as Assignment
+from nova_vgpu.values.planning import Capacity as Capacity
+from nova_vgpu.values.planning import Configuration as Configuration
+from nova_vgpu.values.planning import Fragment as Fragment
+from nova_vgpu.values.planning import LeftAlone as LeftAlone
+from nova_vgpu.values.planning import MatchedRequest as MatchedRequest
+from nova_vgpu.values.planning import Plan as Plan
+from nova_vgpu.values.planning import PlanInput as PlanInput
+from nova_vgpu.values.planning import Problem as Problem
+from nova_vgpu.values.planning import Provider as Provider
+from nova_vgpu.values.planning import Reader as Reader
+from nova_vgpu.values.planning import Reason as Reason
+from nova_vgpu.values.planning import Severity as Severity
+from nova_vgpu.values.planning import TypeNames as TypeNames
+from nova_vgpu.values.planning import TypeRequest as TypeRequest
+from nova_vgpu.values.step import AwaitTypes as AwaitTypes
+from nova_vgpu.values.step import DriftReport as DriftReport
+from nova_vgpu.values.step import GPUSteps as GPUSteps
+from nova_vgpu.values.step import Refusal as Refusal
+from nova_vgpu.values.step import RepairDriver as RepairDriver
+from nova_vgpu.values.step import SetHeterogeneous as SetHeterogeneous
+from nova_vgpu.values.step import SetMdev as SetMdev
+from nova_vgpu.values.step import SetType as SetType
+from nova_vgpu.values.step import SetVFs as SetVFs
+from nova_vgpu.values.step import Step as Step
+from nova_vgpu.values.vgpu_usage import Guest as Guest
+from nova_vgpu.values.vgpu_usage import GuestVGPU as GuestVGPU
+from nova_vgpu.values.vgpu_usage import Mdev as Mdev
+from nova_vgpu.values.vgpu_usage import MdevRecord as MdevRecord
+from nova_vgpu.values.vgpu_usage import MdevState as MdevState
+from nova_vgpu.values.vgpu_usage import Usage as Usage
+from nova_vgpu.values.vgpu_usage import VGPURecords as VGPURecords

@@ -14,7 +14,7 @@
 
 import dataclasses
 
-from nova_vgpu.values import problem
+from nova_vgpu.values import planning
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -235,9 +235,9 @@ class Difference:
     """
 
     changes: tuple[Change, ...] = ()
-    problems: tuple[problem.Problem, ...] = ()
+    problems: tuple[planning.Problem, ...] = ()
 
     @property
     def refused(self) -> bool:
-        fatal = problem.Severity.FATAL
+        fatal = planning.Severity.FATAL
         return any(p.severity is fatal for p in self.problems)

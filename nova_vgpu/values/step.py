@@ -10,7 +10,6 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """What is done to a host, one step at a time.
 
 A step says how something is before and after it; the other way round it is its
@@ -21,7 +20,10 @@ after it.
 """
 
 import dataclasses
-import enum
+
+from nova_vgpu.values import hardware
+from nova_vgpu.values import planning
+from nova_vgpu.values import vgpu_usage
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,23 +91,6 @@ class SetType:
         return f'clear VF {self.function}, which is {self.before}'
 
 
-class MdevState(enum.Enum):
-    """Whether an mdev is there, and whether libvirt has it defined."""
-
-    ABSENT = 'absent'
-    DEFINED = 'defined'
-    TRANSIENT = 'transient'
-    PERSISTENT = 'persistent'
-
-    @property
-    def is_started(self) -> bool:
-        return self in (MdevState.TRANSIENT, MdevState.PERSISTENT)
-
-    @property
-    def is_defined(self) -> bool:
-        return self in (MdevState.DEFINED, MdevState.PERSISTENT)
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class SetMdev:
     """Define, start, stop or remove an mdev.
@@ -117,8 +102,8 @@ class SetMdev:
     parent: str
     uuid: str
     type: str
-    before: MdevState
-    after: MdevState
+    before: vgpu_usage.MdevState
+    after: vgpu_usage.MdevState
 
     def __str__(self) -> str:
         if self.after.is_started:
@@ -152,3 +137,27 @@ class GPUSteps:
     gpu: str
     steps: tuple[Step, ...] = ()
     refusals: tuple[Refusal, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class DriftReport:
+    """A host, what is declared for it, and what an apply would do first.
+
+    There are no ``gpu_steps`` if the configuration has to be corrected.
+    ``last_apply`` is when the host was last changed by one, in seconds since
+    the epoch.
+    """
+
+    plan: planning.Plan
+    host: hardware.Host
+    usage: vgpu_usage.Usage
+    gpu_steps: tuple[GPUSteps, ...] = ()
+    last_apply: float | None = None
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return tuple(s for of_gpu in self.gpu_steps for s in of_gpu.steps)
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        return tuple(r for of_gpu in self.gpu_steps for r in of_gpu.refusals)

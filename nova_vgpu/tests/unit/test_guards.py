@@ -261,7 +261,7 @@ class TestPlans(testtools.TestCase):
             for call in list_calls(tree)
             if call.rpartition('.')[2] == 'PlanInput'
         ]
-        self.assertEqual(['values/plan_input.py'], makers)
+        self.assertEqual(['values/planning.py'], makers)
 
     def test_the_mapper_is_given_nothing_else(self) -> None:
         asked = set()

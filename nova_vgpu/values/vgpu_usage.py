@@ -10,15 +10,62 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-
 """What is in use of a host's vGPUs, and what is to be there again."""
 
 from collections.abc import Mapping
 import dataclasses
+import enum
 import functools
 
-from nova_vgpu.values import guest
-from nova_vgpu.values import step
+from nova_vgpu.values import hardware
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GuestVGPU:
+    """A vGPU that a guest uses, by the name of :class:`VGPU`.
+
+    ``type_name`` is the type that its alias names, if it does.
+    """
+
+    name: str
+    type_name: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guest:
+    """A guest, running or not.
+
+    ``uuid`` is that of Nova's server. ``mdevs`` are the UUIDs of its mediated
+    devices, ``functions`` the PCI functions that are passed through to it;
+    ``vgpus`` are all of the former and those of the latter that are vGPUs.
+    ``accelerators`` are those of its mediated devices whose alias shows that
+    Cyborg manages them.
+    """
+
+    uuid: str
+    name: str
+    running: bool
+    mdevs: frozenset[str] = frozenset()
+    functions: frozenset[hardware.PciAddress] = frozenset()
+    vgpus: tuple[GuestVGPU, ...] = ()
+    accelerators: frozenset[str] = frozenset()
+
+
+class MdevState(enum.Enum):
+    """Whether an mdev is there, and whether libvirt has it defined."""
+
+    ABSENT = 'absent'
+    DEFINED = 'defined'
+    TRANSIENT = 'transient'
+    PERSISTENT = 'persistent'
+
+    @property
+    def is_started(self) -> bool:
+        return self in (MdevState.TRANSIENT, MdevState.PERSISTENT)
+
+    @property
+    def is_defined(self) -> bool:
+        return self in (MdevState.DEFINED, MdevState.PERSISTENT)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,7 +75,7 @@ class Mdev:
     uuid: str
     parent: str
     type_id: str
-    state: step.MdevState
+    state: MdevState
     starts_itself: bool = False
 
 
@@ -72,24 +119,24 @@ class Usage:
     functions that servers had.
     """
 
-    guests: tuple[guest.Guest, ...] = ()
+    guests: tuple[Guest, ...] = ()
     mdevs: tuple[Mdev, ...] = ()
     records: VGPURecords = VGPURecords()
     unfinished: frozenset[str] = frozenset()
     claimed: frozenset[str] = frozenset()
     released: frozenset[str] = frozenset()
 
-    def state_of(self, uuid: str) -> step.MdevState:
+    def state_of(self, uuid: str) -> MdevState:
         """The state of an mdev that is there."""
         for mdev in self.mdevs:
             if mdev.uuid == uuid:
                 return mdev.state
-        return step.MdevState.TRANSIENT
+        return MdevState.TRANSIENT
 
     @functools.cached_property
-    def owners(self) -> dict[str, guest.Guest]:
+    def owners(self) -> dict[str, Guest]:
         """Guests by the names of what they have: vGPUs, and functions."""
-        found: dict[str, guest.Guest] = {}
+        found: dict[str, Guest] = {}
         for owner in self.guests:
             found.update(dict.fromkeys(owner.mdevs, owner))
             found.update(
@@ -99,7 +146,7 @@ class Usage:
         return found
 
     @functools.cached_property
-    def notes(self) -> dict[str, guest.GuestVGPU]:
+    def notes(self) -> dict[str, GuestVGPU]:
         """What guests note of their vGPUs, by the names of those."""
         return {
             vgpu.name: vgpu for owner in self.guests for vgpu in owner.vgpus

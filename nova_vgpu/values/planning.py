@@ -1,0 +1,248 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a plan is made of, and the plan: which GPU serves which type.
+
+Requests for types come before the configuration; problems come with the plan.
+"""
+
+import dataclasses
+import enum
+
+from nova_vgpu.values import declaration as declarations
+from nova_vgpu.values import hardware
+
+
+class Severity(enum.Enum):
+    """The severity of a problem.
+
+    An invalid configuration stops the service (FATAL). Hardware that is not
+    ready is an ERROR for the GPU concerned, and the others still serve.
+    WARNING should be checked; NOTE is for information.
+    """
+
+    FATAL = 'fatal'
+    ERROR = 'error'
+    WARNING = 'warning'
+    NOTE = 'note'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Problem:
+    """One problem.
+
+    ``code`` is stable, for machines. ``subject`` is the GPU or the option
+    concerned. ``message`` says what was found, ``cure`` what to do.
+    """
+
+    severity: Severity
+    code: str
+    subject: str
+    message: str
+    cure: str
+
+    def __str__(self) -> str:
+        return f'{self.message} {self.cure}'
+
+
+#: Ids of types and their names, in the order of the ids.
+TypeNames = tuple[tuple[str, str], ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PlanInput:
+    """A loaded configuration, and the host that it is for.
+
+    ``modes`` is what NVML tells of the GPUs; a mode that is not known there
+    makes no difference to the plan.
+    """
+
+    configuration: 'Configuration'
+    host: hardware.Host
+    modes: hardware.ModesRead
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Configuration:
+    """What is declared, and what is stored about this host.
+
+    ``problems`` were found while nova.conf and the stored files were read.
+    ``type_names`` is what ids of types meant on this host so far. ``seen``
+    are declared addresses that were those of GPUs of this host before.
+    """
+
+    declaration: declarations.Declaration = dataclasses.field(
+        default_factory=declarations.Declaration
+    )
+    problems: tuple[Problem, ...] = ()
+    type_names: TypeNames = ()
+    seen: frozenset[str] = frozenset()
+
+    def plan_input(
+        self, host: hardware.Host, modes: hardware.ModesRead
+    ) -> PlanInput:
+        """The one way to the input of a plan, so that all plans are alike."""
+        return PlanInput(self, host, modes)
+
+
+class Reason(enum.Enum):
+    """Why a GPU serves the type that it serves."""
+
+    LISTED = 'listed'
+    FIRST_TYPE = 'first type'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Capacity:
+    """How many vGPUs of its type a GPU can serve, and what limits it.
+
+    ``existing`` are existing vGPUs of the type, ``room`` how many more the
+    functions can have now; ``total`` is never more than the two,
+    and never less than ``existing``.
+    """
+
+    total: int
+    existing: int
+    room: int
+    bound: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Assignment:
+    """One GPU and a declared type that it is to serve.
+
+    A GPU may have several of them, each with its share: its own functions and
+    its own capacity.
+
+    ``type`` is None while the GPU does not offer what was declared, or cannot
+    be read. ``functions`` are the node device names of those functions that
+    may have vGPUs: all of the GPU's, or the VFs that the operator listed.
+    ``pci_devices`` are VFs, enabled or not, that Nova's PCI tracker assigns
+    with their types: they are never among the functions.
+    ``modes`` are those of the GPU, as far as they are known.
+    """
+
+    gpu: hardware.PhysicalGPU
+    declared: declarations.DeclaredType
+    reason: Reason
+    functions: frozenset[str]
+    type: hardware.VGPUType | None = None
+    capacity: Capacity | None = None
+    pci_devices: frozenset[str] = frozenset()
+    modes: hardware.GPUModes = dataclasses.field(
+        default_factory=hardware.GPUModes
+    )
+
+    @property
+    def serves(self) -> bool:
+        return self.capacity is not None and self.capacity.total > 0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """A GPU that the plan does not touch, and why."""
+
+    gpu: hardware.PhysicalGPU
+    why: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Plan:
+    """The effect of a configuration on a host.
+
+    ``unreadable`` are the names of devices that could not be read in full; a
+    GPU that is among these may be missing in the rest. ``types`` are all that
+    are declared, also those that no GPU serves.
+    """
+
+    assignments: tuple[Assignment, ...] = ()
+    left_alone: tuple[LeftAlone, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    unreadable: frozenset[str] = frozenset()
+    types: tuple[declarations.DeclaredType, ...] = ()
+
+    @property
+    def gpus(self) -> tuple[hardware.PhysicalGPU, ...]:
+        """All GPUs of the host, also those that are left alone."""
+        gpus = {a.gpu.name: a.gpu for a in self.assignments}
+        gpus |= {left.gpu.name: left.gpu for left in self.left_alone}
+        return tuple(gpus.values())
+
+    def assignments_of(self, gpu: str) -> tuple[Assignment, ...]:
+        """All that a GPU is to serve, by the name of the GPU."""
+        return tuple(a for a in self.assignments if a.gpu.name == gpu)
+
+    @property
+    def serving(self) -> frozenset[str]:
+        """The names of the GPUs that serve something."""
+        return frozenset(a.gpu.name for a in self.assignments if a.serves)
+
+    def problems_of(self, *severities: Severity) -> tuple[Problem, ...]:
+        return tuple(p for p in self.problems if p.severity in severities)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Provider:
+    """A resource provider of Placement: one per physical GPU that serves."""
+
+    name: str
+    parent: str
+    resource_class: str
+    total: int
+    traits: tuple[str, ...] = ()
+
+
+class Reader(enum.Enum):
+    """The driver that is to read a generated configuration."""
+
+    NOVA_VGPU = 'nova-vgpu'
+    NOVA = 'nova'
+    PCI = 'pci'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TypeRequest:
+    """A type for one GPU, or without one for all GPUs that offer it.
+
+    ``type`` is what the operator wrote: an id or a name.
+    """
+
+    type: str
+    gpu: hardware.PhysicalGPU | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MatchedRequest:
+    """A GPU and the type that it is to serve.
+
+    ``type`` is None while the GPU shows no types; its model is then known to
+    offer one of this name.
+    """
+
+    gpu: hardware.PhysicalGPU
+    name: str
+    type: hardware.VGPUType | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fragment:
+    """A part of nova.conf, line by line.
+
+    ``declaration`` is the meaning of the lines for this project; None if they
+    are only for Nova. ``problems`` are those of its plan, ``warnings`` further
+    ones.
+    """
+
+    lines: tuple[str, ...]
+    declaration: declarations.Declaration | None = None
+    problems: tuple[Problem, ...] = ()
+    warnings: tuple[str, ...] = ()
