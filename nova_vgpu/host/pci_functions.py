@@ -31,7 +31,7 @@ import uuid
 
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.knowledge import description
+from nova_vgpu.knowledge import capabilities
 
 PCI = ('bus', 'pci', 'devices')
 
@@ -184,7 +184,7 @@ class FunctionReader:
         text = self._read_optional(
             *where, 'mdev_supported_types', type_id, 'description'
         )
-        return description.parse_description(text or '')
+        return capabilities.parse_description(text or '')
 
     def read_available(self, function: str, type_id: str, before: int) -> int:
         """How many more mdevs of a type can be created on a PCI function.

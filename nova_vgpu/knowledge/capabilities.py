@@ -21,16 +21,18 @@ import re
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import traits
-from nova_vgpu.knowledge import type_name
-from nova_vgpu.knowledge import vendor
 from nova_vgpu.knowledge import vendors
 
 _TYPE_TRAIT = re.compile(
     rf'{traits.TYPE_PREFIX}(?P<model>.+?)_(?P<size>(?:[0-9]+_)?[0-9]+[A-Z0-9]*)'
 )
+_PAIR = re.compile(r'([a-z_]{1,32})\s*[=:]\s*([^,\n]{1,64})')
+_NUMBER = re.compile(r'([0-9]{1,9})', re.ASCII)
+_MEBIBYTES = re.compile(r'([0-9]{1,9})M', re.ASCII)
+_RESOLUTION = re.compile(r'([0-9]{1,5})x([0-9]{1,5})', re.ASCII)
 
 
-def vendor_of(gpu: values.PhysicalGPU) -> vendor.Vendor | None:
+def vendor_of(gpu: values.PhysicalGPU) -> vendors.Vendor | None:
     return vendors.get_by_pci_id(gpu.ids.vendor) if gpu.ids else None
 
 
@@ -65,7 +67,7 @@ def is_shared_without_types(gpu: values.PhysicalGPU) -> bool:
     return not made_by.type_prefixes or bool(gpu.sriov or gpu.vfs)
 
 
-def parse_type_name(text: str) -> type_name.TypeName | None:
+def parse_type_name(text: str) -> vendors.TypeName | None:
     """Parse a type's name with the grammar of its vendor."""
     for made_by in vendors.list_vendors():
         name = made_by.parse_type_name(text)
@@ -74,7 +76,7 @@ def parse_type_name(text: str) -> type_name.TypeName | None:
     return None
 
 
-def complete_name(text: str, model: str | None) -> type_name.TypeName | None:
+def complete_name(text: str, model: str | None) -> vendors.TypeName | None:
     """Parse a type's name for a GPU of a model.
 
     NVIDIA's tables and tools only use the last word of a name: ``DC-16Q``.
@@ -96,7 +98,7 @@ def short_name(vgpu_type: values.VGPUType) -> str:
     return name.short if name else vgpu_type.name or vgpu_type.id
 
 
-def vendor_of_type(text: str) -> vendor.Vendor | None:
+def vendor_of_type(text: str) -> vendors.Vendor | None:
     """The vendor of a type that an operator wrote, if known."""
     by_id = vendors.get_by_type_id(text)
     if by_id is not None:
@@ -116,7 +118,7 @@ def facts_of(
     return made_by.complete(vgpu_type, gpu.ids)
 
 
-def may_have(gpu: values.PhysicalGPU, name: type_name.TypeName) -> bool:
+def may_have(gpu: values.PhysicalGPU, name: vendors.TypeName) -> bool:
     """Whether a GPU of a type's model can have the type, if that is known."""
     made_by = vendor_of(gpu)
     return made_by is None or made_by.may_have(name)
@@ -124,7 +126,7 @@ def may_have(gpu: values.PhysicalGPU, name: type_name.TypeName) -> bool:
 
 def mig_shape(
     gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
-) -> vendor.MigShape | None:
+) -> vendors.MigShape | None:
     """The GPU instance of a type; None if it has none or is unknown."""
     made_by = vendor_of(gpu)
     name = parse_type_name(vgpu_type.name or '')
@@ -172,3 +174,29 @@ def traits_of(
         found.add(traits.custom('GPU_VENDOR', made_by.name))
         found.update(made_by.traits(vgpu_type, gpu.ids))
     return tuple(sorted(found))
+
+
+def parse_description(text: str) -> values.TypeFacts:
+    """The facts in the ``description`` file of an mdev type.
+
+    NVIDIA writes one line of ``key=value`` pairs, Intel several lines of
+    ``key: value``. An invalid value is ignored.
+    """
+    pairs = {key: value.strip() for key, value in _PAIR.findall(text)}
+    pixels = pairs.get('max_resolution', pairs.get('resolution'))
+    (mib,) = _parse_numbers(_MEBIBYTES, pairs.get('framebuffer')) or (None,)
+    (most,) = _parse_numbers(_NUMBER, pairs.get('max_instance')) or (None,)
+    (heads,) = _parse_numbers(_NUMBER, pairs.get('num_heads')) or (None,)
+    size = _parse_numbers(_RESOLUTION, pixels)
+    return values.TypeFacts(
+        mib, most, heads, values.Resolution(*size) if size else None
+    )
+
+
+def _parse_numbers(
+    pattern: re.Pattern[str], text: str | None
+) -> tuple[int, ...]:
+    """The numbers in a text; none if it does not match, or one is 0."""
+    match = pattern.fullmatch(text or '')
+    numbers = tuple(map(int, match.groups())) if match else ()
+    return numbers if all(numbers) else ()

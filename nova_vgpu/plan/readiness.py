@@ -16,7 +16,7 @@ import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
-from nova_vgpu.knowledge import vendor
+from nova_vgpu.knowledge import vendors
 
 STUB_DRIVER = 'pci-pf-stub'
 _PASSTHROUGH_DRIVER = 'vfio-pci'
@@ -126,18 +126,18 @@ def _function_obstacle(gpu: values.PhysicalGPU) -> Obstacle:
         return Obstacle(
             'no-types-yet',
             f'{len(gpu.vfs)} VFs are enabled, but none shows a vGPU type',
-            made_by.no_types_cure if made_by else vendor.NO_TYPES_CURE,
+            made_by.no_types_cure if made_by else vendors.NO_TYPES_CURE,
         )
     if gpu.sriov is not None:
         return Obstacle(
             'vfs-off',
             f'its VFs are not enabled (0 of {gpu.sriov.total})',
-            (made_by.vfs_off_cure if made_by else vendor.VFS_OFF_CURE).format(
+            (made_by.vfs_off_cure if made_by else vendors.VFS_OFF_CURE).format(
                 gpu=gpu
             ),
         )
     return Obstacle(
         'no-types',
         f'its driver, {gpu.driver}, shows no vGPU types',
-        vendor.NO_TYPES_CURE,
+        vendors.NO_TYPES_CURE,
     )

@@ -25,7 +25,7 @@ import functools
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
-from nova_vgpu.knowledge import type_name
+from nova_vgpu.knowledge import vendors
 
 
 def list_type_names(host: values.Host) -> dict[str, str]:
@@ -90,7 +90,7 @@ def _is_meant(declared: str, name: str) -> bool:
     return meant is not None and _parts(meant) == _parts(parsed)
 
 
-def _parts(name: type_name.TypeName) -> tuple[object, ...]:
+def _parts(name: vendors.TypeName) -> tuple[object, ...]:
     """The parts that identify a type, without the brand."""
     plain = dataclasses.replace(name, brand='', model=name.model.casefold())
     return dataclasses.astuple(plain)

@@ -17,7 +17,7 @@ way: a reader that is right reads exactly this.
 """
 
 from nova_vgpu import values
-from nova_vgpu.knowledge import description
+from nova_vgpu.knowledge import capabilities
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 
@@ -66,7 +66,7 @@ def make_gpu(card: simulation.GPU) -> values.PhysicalGPU:
 
 def make_type(board_type: boards.BoardType) -> values.VGPUType:
     """A type of an mdev parent, with what its description says."""
-    facts = description.parse_description(board_type.description)
+    facts = capabilities.parse_description(board_type.description)
     return values.VGPUType(board_type.id, board_type.name, facts)
 
 

@@ -20,14 +20,14 @@ import re
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import traits
-from nova_vgpu.knowledge import vendor
+from nova_vgpu.knowledge import vendors
 
 _TYPE_ID = re.compile(r'acme-(?P<model>[a-z]+)-(?P<gib>[0-9]{1,3})', re.ASCII)
 _MODELS = {0x0001: 'Ray'}
 _MEMORY_GIB = 16  # of the Ray
 
 
-class Acme(vendor.Vendor):
+class Acme(vendors.Vendor):
     name = 'Acme'
     pci_id = 0xACE0
     type_prefixes = ('acme',)

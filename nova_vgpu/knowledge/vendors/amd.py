@@ -16,10 +16,10 @@ The GIM driver fixes the number of virtual functions when it is loaded, so
 there is nothing to declare a type for. The module makes such GPUs visible.
 """
 
-from nova_vgpu.knowledge import vendor
+from nova_vgpu.knowledge import vendors
 
 
-class AMD(vendor.Vendor):
+class AMD(vendors.Vendor):
     name = 'AMD'
     pci_id = 0x1002
 

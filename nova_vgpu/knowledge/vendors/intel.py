@@ -22,12 +22,12 @@ import re
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import traits
-from nova_vgpu.knowledge import vendor
+from nova_vgpu.knowledge import vendors
 
 _GVT_G = re.compile(r'i915-GVTg_V([0-9]{1,2})_([0-9]{1,3})', re.ASCII)
 
 
-class Intel(vendor.Vendor):
+class Intel(vendors.Vendor):
     name = 'Intel'
     pci_id = 0x8086
     type_prefixes = ('i915',)

@@ -24,8 +24,7 @@ import re
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import traits
-from nova_vgpu.knowledge import type_name
-from nova_vgpu.knowledge import vendor
+from nova_vgpu.knowledge import vendors
 from nova_vgpu.knowledge.vendors import _nvidia_catalogue as catalogue
 
 _NAME = re.compile(
@@ -58,7 +57,7 @@ _LICENCES = {
 }
 
 
-class NVIDIA(vendor.Vendor):
+class NVIDIA(vendors.Vendor):
     name = 'NVIDIA'
     pci_id = 0x10DE
     type_prefixes = ('nvidia',)
@@ -72,7 +71,7 @@ class NVIDIA(vendor.Vendor):
         'existing ones.'
     )
 
-    def parse_type_name(self, text: str) -> type_name.TypeName | None:
+    def parse_type_name(self, text: str) -> vendors.TypeName | None:
         match = _NAME.fullmatch(' '.join(text.split()))
         if match is None:
             return None
@@ -86,7 +85,7 @@ class NVIDIA(vendor.Vendor):
         known = catalogue.model_by_token(model)
         if not (match['series'] or match['brand'] or known):
             return None  # "mtty-1" is not a 1 GB type for gaming
-        return type_name.TypeName(
+        return vendors.TypeName(
             # One spelling for a model that is known under several.
             model=catalogue.name_of(known) if known else model,
             framebuffer_mib=int(match['gigabytes']) * 1024 or 512,
@@ -126,13 +125,13 @@ class NVIDIA(vendor.Vendor):
             facts, framebuffer_mib=framebuffer_mib, max_instances=maximum
         )
 
-    def may_have(self, name: type_name.TypeName) -> bool:
+    def may_have(self, name: vendors.TypeName) -> bool:
         model = catalogue.model_by_token(name.model)
         return model is None or catalogue.fits(
             model, name.framebuffer_mib, name.slices
         )
 
-    def mig_shape(self, name: type_name.TypeName) -> vendor.MigShape | None:
+    def mig_shape(self, name: vendors.TypeName) -> vendors.MigShape | None:
         model = catalogue.model_by_token(name.model)
         if model is None or name.slices is None:
             return None
@@ -141,7 +140,7 @@ class NVIDIA(vendor.Vendor):
         )
         if shared is None:
             return None
-        return vendor.MigShape(name.slices, model.mig_slices, shared)
+        return vendors.MigShape(name.slices, model.mig_slices, shared)
 
     def refuses_ecc(
         self, model: str | None, driver_version: str | None

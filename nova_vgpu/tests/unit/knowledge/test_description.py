@@ -15,7 +15,7 @@
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.knowledge import description
+from nova_vgpu.knowledge import capabilities
 
 NVIDIA = (
     'num_heads=4, frl_config=45, framebuffer=1024M, '
@@ -71,7 +71,7 @@ class TestDescription(testtools.TestCase):
             ('nothing', '', NOTHING),
             ('no pairs', '1 port', NOTHING),
         ):
-            found = description.parse_description(text)
+            found = capabilities.parse_description(text)
             self.assertEqual(expected, found, case)
 
     def test_a_value_that_makes_no_sense_is_as_good_as_none(self) -> None:
@@ -91,12 +91,12 @@ class TestDescription(testtools.TestCase):
             ('only signs', '=,=:,::=='),
             ('no value', 'num_heads=, max_instance='),
         ):
-            found = description.parse_description(text)
+            found = capabilities.parse_description(text)
             self.assertEqual(NOTHING, found, case)
 
     def test_one_bad_value_leaves_the_others(self) -> None:
         text = NVIDIA.replace('num_heads=4', 'num_heads=four')
-        found = description.parse_description(text)
+        found = capabilities.parse_description(text)
         self.assertIsNone(found.heads)
         self.assertEqual(16, found.max_instances)
         self.assertEqual(1024, found.framebuffer_mib)

@@ -16,7 +16,7 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
-from nova_vgpu.knowledge.type_name import TypeName
+from nova_vgpu.knowledge.vendors import TypeName
 
 GIB = 1024
 #: No MIG instance has no slice, or no memory.
