@@ -29,7 +29,7 @@ from nova_vgpu.host import files
 from nova_vgpu.host import gpu_store
 from nova_vgpu.host import locks
 from nova_vgpu.host import stored
-from nova_vgpu.plan import misspelt_options
+from nova_vgpu.plan import validation
 
 LOG = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def load(
     declaration, problems = devices.read_declaration(conf, written)
     if not declaration.types:
         problems += (_nothing_enabled(paths),)
-    slips = misspelt_options.find_slips(
+    slips = validation.find_slips(
         written,
         [option.name for option in devices.device_options()],
         [option.name for option in devices.type_options('')],

@@ -32,7 +32,7 @@ from nova_vgpu.host import stored
 from nova_vgpu.host import type_id_store
 from nova_vgpu.knowledge import vgpu_scheduler
 from nova_vgpu.plan import mapper
-from nova_vgpu.plan import type_changes
+from nova_vgpu.plan import type_matching
 
 _EXIT_WARNINGS = 1
 _POLICIES = {p.value.replace(' ', '-'): p for p in values.SchedulerPolicy}
@@ -171,7 +171,7 @@ class Doctor(base.Lister):
         A failure does not stop the doctor: it becomes a finding.
         """
         directory = state.StateDirectory(self.options.state_dir)
-        names = type_changes.list_names(
+        names = type_matching.list_names_to_store(
             examined.remembered, examined.host, examined.declaration
         )
         try:

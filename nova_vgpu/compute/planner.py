@@ -40,7 +40,6 @@ from nova_vgpu.host import vgpu_config_xml
 from nova_vgpu.plan import address_matching
 from nova_vgpu.plan import assignment
 from nova_vgpu.plan import mapper
-from nova_vgpu.plan import type_changes
 from nova_vgpu.plan import type_matching
 
 
@@ -187,7 +186,9 @@ class Planner:
             **type_matching.list_type_names(host),
         }
         before = self._configuration.type_names
-        type_names = type_changes.list_names(before, host, self.declaration)
+        type_names = type_matching.list_names_to_store(
+            before, host, self.declaration
+        )
         self._functions = {
             gpu.name: frozenset().union(
                 *(a.functions for a in plan.assignments_of(gpu.name))

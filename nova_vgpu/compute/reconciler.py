@@ -41,7 +41,7 @@ from nova_vgpu.host import state
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vgpu_store
 from nova_vgpu.lifecycle import vgpu_executor
-from nova_vgpu.plan import pci_devices
+from nova_vgpu.plan import nova_conflicts
 from nova_vgpu.reconcile import gpu_steps
 from nova_vgpu.reconcile import policy
 from nova_vgpu.reconcile import steps
@@ -174,7 +174,7 @@ class Reconciler:
         return frozenset(
             name
             for gpu in plan.gpus
-            for name in pci_devices.find_listed(specs, gpu)
+            for name in nova_conflicts.find_listed(specs, gpu)
         )
 
     def _read_records(self) -> values.VGPURecords | None:

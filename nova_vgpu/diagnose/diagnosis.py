@@ -27,16 +27,15 @@ from nova_vgpu.diagnose import gpu_findings
 from nova_vgpu.diagnose import host_findings
 from nova_vgpu.diagnose import mode_findings
 from nova_vgpu.diagnose import scheduler_findings
-from nova_vgpu.plan import mig
 from nova_vgpu.plan import readiness
-from nova_vgpu.plan import type_changes
+from nova_vgpu.plan import type_matching
 
 # Problems that only report a missing configuration.
 _NOTHING_DECLARED = frozenset({'no-configuration', 'nothing-enabled'})
 # Problems that have findings of their own.
 _TOLD = (
     readiness.OBSTACLES
-    | mig.MODE_PROBLEMS
+    | readiness.MIG_PROBLEMS
     | {'unreadable', 'type-id-changed', 'type-memory-lost'}
 )
 # How many of many are shown.
@@ -61,12 +60,12 @@ def diagnose(examined: values.DoctorInput) -> tuple[values.Finding, ...]:
 def _find_type_changes(
     examined: values.DoctorInput,
 ) -> Iterator[values.Finding]:
-    changes = type_changes.find_changes(
+    changes = type_matching.find_changes(
         examined.remembered, examined.host, examined.declaration
     )
     for change in changes:
         if change.option is not None:
-            problem = type_changes.make_problem(change)
+            problem = type_matching.make_change_problem(change)
             yield values.Finding(
                 values.Severity.ERROR,
                 'type-id-changed',
@@ -85,7 +84,9 @@ def _find_type_changes(
         yield _other_ids_changed(others)
 
 
-def _other_ids_changed(changes: list[type_changes.Change]) -> values.Finding:
+def _other_ids_changed(
+    changes: list[type_matching.TypeChange],
+) -> values.Finding:
     more = len(changes) - _EXAMPLES
     examples = [
         values.Evidence(change.id, f'{change.old}, now {change.new}')

@@ -33,9 +33,9 @@ from nova_vgpu.generate import passthrough
 from nova_vgpu.generate import type_requests
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import capacity
-from nova_vgpu.plan import list_syntax
 from nova_vgpu.plan import mapper
 from nova_vgpu.plan import type_matching
+from nova_vgpu.plan import typos
 
 _TYPES_OPTIONS = {
     values.Reader.NOVA_VGPU: 'enabled_vgpu_types',
@@ -173,7 +173,7 @@ def _written(
     for text in candidates:
         if (
             _WRITABLE.fullmatch(text)
-            and list_syntax.find_cure(text) is None
+            and typos.find_list_cure(text) is None
             and len(type_matching.find_matches(text, types)) == 1
         ):
             return text

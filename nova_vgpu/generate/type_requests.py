@@ -25,7 +25,6 @@ from collections.abc import Mapping
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
-from nova_vgpu.plan import available_types
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 
@@ -142,11 +141,11 @@ def _refuse(
     types = type_matching.list_types(gpu, names)
     obstacle = readiness.find_obstacle(gpu)
     if obstacle is None:
-        if available_types.may_be_hidden(gpu, names.get(requested, requested)):
+        if type_matching.may_be_hidden(gpu, names.get(requested, requested)):
             return _hidden(gpu, requested, names)
-        near = available_types.find_meant(requested, types)
+        near = type_matching.find_meant(requested, types)
         meant = f' Did you mean {near}?' if near else ''
-        offered = available_types.list_offers(gpu, types)
+        offered = type_matching.list_offers(gpu, types)
         return (
             f'GPU {gpu} does not offer {requested!r}. It offers: {offered}.'
             f'{meant}'
@@ -170,10 +169,10 @@ def _on_no_gpu(
     host: values.Host, requested: str, names: Mapping[str, str]
 ) -> str:
     for gpu in host.gpus:
-        if available_types.may_be_hidden(gpu, names.get(requested, requested)):
+        if type_matching.may_be_hidden(gpu, names.get(requested, requested)):
             return _hidden(gpu, requested, names)
     types = [t for gpu in host.gpus for t in gpu.types]
-    near = available_types.find_meant(requested, types)
+    near = type_matching.find_meant(requested, types)
     meant = f'Did you mean {near}? ' if near else ''
     return (
         f'No GPU of this host offers {requested!r}. {meant}"nova-vgpu type '

@@ -35,7 +35,6 @@ from nova_vgpu.lifecycle import step_executor
 from nova_vgpu.lifecycle import step_runner
 from nova_vgpu.plan import mapper
 from nova_vgpu.plan import readiness
-from nova_vgpu.plan import type_changes
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_steps
 from nova_vgpu.reconcile import policy
@@ -327,7 +326,7 @@ def _with_names_of(
     """The configuration with what ids of types mean now."""
     return dataclasses.replace(
         configuration,
-        type_names=type_changes.list_names(
+        type_names=type_matching.list_names_to_store(
             configuration.type_names, host, configuration.declaration
         ),
     )

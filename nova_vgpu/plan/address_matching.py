@@ -25,7 +25,6 @@ import contextlib
 import dataclasses
 
 from nova_vgpu import values
-from nova_vgpu.plan import list_syntax
 from nova_vgpu.plan import typos
 
 #: Routing ids between a GPU and its first VF: at most one bus.
@@ -51,7 +50,7 @@ def find_claims(
     host: values.Host,
     seen: frozenset[str] = frozenset(),
 ) -> tuple[tuple[Claim, ...], tuple[values.Problem, ...]]:
-    """Every match, and a problem for every address without one.
+    """Every match, and the problems of addresses.
 
     :param seen: stored addresses of GPUs of this host.
     """
@@ -67,7 +66,7 @@ def find_claims(
                 problems.extend(_vf_problem(found, faulty))
             else:
                 problems.append(found)
-    return tuple(claims), tuple(problems)
+    return tuple(claims), (*problems, *_find_conflicts(claims))
 
 
 def list_seen(
@@ -97,7 +96,7 @@ def _parse_all(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
-def find_conflicts(claims: Iterable[Claim]) -> Iterator[values.Problem]:
+def _find_conflicts(claims: Iterable[Claim]) -> Iterator[values.Problem]:
     """A problem for every GPU that is listed under several types."""
     by_gpu: dict[str, list[Claim]] = {}
     for claim in claims:
@@ -183,7 +182,7 @@ class _Index:
         hint = (
             f'Write it as {meant[0]}.'
             if meant
-            else list_syntax.find_cure(written) or self._nearest(written)
+            else typos.find_list_cure(written) or self._nearest(written)
         )
         return _fatal(
             declared,

@@ -12,6 +12,7 @@
 
 """Resolve the declared type of one GPU, and its capacity."""
 
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -19,9 +20,7 @@ import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
-from nova_vgpu.plan import available_types
 from nova_vgpu.plan import capacity
-from nova_vgpu.plan import mig
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 
@@ -30,65 +29,70 @@ def resolve(
     placed: values.Assignment, names: Mapping[str, str]
 ) -> tuple[values.Assignment, tuple[values.Problem, ...]]:
     """Resolve the type on the GPU and count; or report why not."""
-    resolved, problems = _resolve(placed, names)
-    return resolved, (*problems, *mig.find_problems(resolved, names))
+    found = _find_type(placed, names)
+    if isinstance(found, values.Problem):
+        problems: Iterable[values.Problem] = (found,)
+    else:
+        counted = capacity.plan_capacity(
+            placed.gpu,
+            found,
+            placed.functions,
+            placed.declared.max_instances,
+            names,
+        )
+        placed = dataclasses.replace(placed, type=found, capacity=counted)
+        if counted.total == 0:
+            problems = (_no_room(placed, names),)
+        else:
+            problems = (
+                *_check_maximum(placed, found, counted),
+                *_check_cap(placed, counted),
+            )
+    return placed, (*problems, *readiness.find_mig_problems(placed, names))
 
 
-def _resolve(
+def _find_type(
     placed: values.Assignment, names: Mapping[str, str]
-) -> tuple[values.Assignment, tuple[values.Problem, ...]]:
-    gpu, declared = placed.gpu, placed.declared
-    obstacle = readiness.find_obstacle(gpu)
-    if _is_of_another_vendor(placed, names):
-        return placed, (_of_another_vendor(placed, obstacle),)
-    if obstacle is not None:
-        return placed, (_not_ready(placed, obstacle, names),)
+) -> values.VGPUType | values.Problem:
+    """The type that the GPU is to serve, or why there is none."""
+    gpu, declared = placed.gpu, placed.declared.name
     types = type_matching.list_types(gpu, names)
-    matches = type_matching.find_matches(declared.name, types)
-    if len(matches) > 1:
-        return placed, (_ambiguous(placed, matches),)
+    matches = type_matching.find_matches(declared, types)
+    obstacle = readiness.find_obstacle(gpu)
     if not matches:
-        if gpu.framework is values.Framework.VENDOR_VFIO and not gpu.types:
-            unnamed = [t.id for t in types if t.name is None]
-            if unnamed:
-                return placed, (_unnamed(placed, unnamed),)
-        if available_types.may_be_hidden(
-            gpu, names.get(declared.name, declared.name)
-        ):
-            return placed, (_hidden(placed, names),)
-        return placed, (_not_offered(placed, types),)
-    counted = capacity.plan_capacity(
-        gpu, matches[0], placed.functions, declared.max_instances, names
-    )
-    resolved = dataclasses.replace(placed, type=matches[0], capacity=counted)
-    return resolved, _check_capacity(resolved, counted, names)
-
-
-def _is_of_another_vendor(
-    placed: values.Assignment, names: Mapping[str, str]
-) -> bool:
-    """Whether the type is known to be of another vendor."""
-    declared = placed.declared.name
-    types = type_matching.list_types(placed.gpu, names)
-    if type_matching.find_matches(declared, types):
-        return False
-    of_gpu = capabilities.vendor_of(placed.gpu)
-    of_type = capabilities.vendor_of_type(declared)
-    return None not in (of_gpu, of_type) and of_gpu is not of_type
+        of_gpu = capabilities.vendor_of(gpu)
+        of_type = capabilities.vendor_of_type(declared)
+        if of_gpu and of_type and of_gpu is not of_type:
+            return _of_another_vendor(
+                placed, of_gpu.name, of_type.name, obstacle
+            )
+    if obstacle is not None:
+        return _not_ready(placed, obstacle, names)
+    if len(matches) > 1:
+        return _ambiguous(placed, matches)
+    if matches:
+        return matches[0]
+    if gpu.framework is values.Framework.VENDOR_VFIO and not gpu.types:
+        unnamed = [t.id for t in types if t.name is None]
+        if unnamed:
+            return _unnamed(placed, unnamed)
+    if type_matching.may_be_hidden(gpu, names.get(declared, declared)):
+        return _hidden(placed, names)
+    return _not_offered(placed, types)
 
 
 def _of_another_vendor(
-    placed: values.Assignment, obstacle: readiness.Obstacle | None
+    placed: values.Assignment,
+    of_gpu: str,
+    of_type: str,
+    obstacle: readiness.Obstacle | None,
 ) -> values.Problem:
     declared = placed.declared
-    of_gpu = capabilities.vendor_of(placed.gpu)
-    of_type = capabilities.vendor_of_type(declared.name)
     has_no_types = obstacle is not None and obstacle.code == 'no-types-ever'
     return _error(
         placed,
         'type-not-offered',
-        f'is an {of_gpu.name if of_gpu else ""} GPU, and {declared.name!r} '
-        f'is a type of {of_type.name if of_type else ""}',
+        f'is an {of_gpu} GPU, and {declared.name!r} is a type of {of_type}',
         f'Remove its address from {declared.option("device_addresses")}.'
         if has_no_types
         else _move(placed),
@@ -140,22 +144,6 @@ def _unnamed(
     )
 
 
-def _check_capacity(
-    resolved: values.Assignment,
-    counted: values.Capacity,
-    names: Mapping[str, str],
-) -> tuple[values.Problem, ...]:
-    vgpu_type = resolved.type
-    if vgpu_type is None:
-        return ()
-    if counted.total == 0:
-        return (_no_room(resolved, names),)
-    return (
-        *_check_maximum(resolved, vgpu_type, counted),
-        *_check_cap(resolved, counted),
-    )
-
-
 def _check_maximum(
     resolved: values.Assignment,
     vgpu_type: values.VGPUType,
@@ -168,7 +156,7 @@ def _check_maximum(
     if resolved.functions != gpu.functions:
         return  # the operator listed the functions to use
     if capabilities.is_backed_by_mig(vgpu_type):
-        takes, number = mig.describe_maximum(gpu, vgpu_type)
+        takes, number = readiness.describe_mig_maximum(gpu, vgpu_type)
         cure = (
             f'{number}. If that differs from GPU to GPU, list as many virtual '
             f'functions of each in {declared.option("device_addresses")} '
@@ -215,7 +203,7 @@ def _check_cap(
 def _hidden(
     placed: values.Assignment, names: Mapping[str, str]
 ) -> values.Problem:
-    held = available_types.list_held(placed.gpu, names)
+    held = type_matching.list_held(placed.gpu, names)
     return _error(
         placed,
         'no-room',
@@ -228,7 +216,7 @@ def _hidden(
 def _no_room(
     resolved: values.Assignment, names: Mapping[str, str]
 ) -> values.Problem:
-    held = available_types.list_held(resolved.gpu, names)
+    held = type_matching.list_held(resolved.gpu, names)
     finding = (
         f'has no room for {resolved.type}: it has vGPUs: {held}'
         if held
@@ -240,7 +228,7 @@ def _no_room(
 def _find_cure(placed: values.Assignment, names: Mapping[str, str]) -> str:
     declared = placed.declared.name
     wanted = placed.type.name if placed.type else names.get(declared)
-    return mig.find_cure(placed.gpu, wanted or declared, names)
+    return readiness.find_room_cure(placed.gpu, wanted or declared, names)
 
 
 def _ambiguous(
@@ -259,9 +247,9 @@ def _not_offered(
     placed: values.Assignment, types: tuple[values.VGPUType, ...]
 ) -> values.Problem:
     declared = placed.declared.name
-    offered = available_types.list_offers(placed.gpu, types)
+    offered = type_matching.list_offers(placed.gpu, types)
     if placed.reason is values.Reason.LISTED:
-        near = available_types.find_meant(declared, types)
+        near = type_matching.find_meant(declared, types)
         meant = f'Did you mean {near}? ' if near else ''
         cure = f'{meant}{_move(placed)}'
     else:

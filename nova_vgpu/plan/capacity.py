@@ -28,7 +28,6 @@ prevents further vGPUs.
 
 import collections
 from collections.abc import Iterable
-from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 
@@ -50,17 +49,21 @@ def plan_capacity(
     :param names: the names of types, also of those that the GPU no longer
         offers.
     """
+    own_functions: Sequence[values.PhysicalGPU | values.VirtualFunction]
+    own_functions = (gpu, *gpu.vfs)
     existing = sum(
         vgpu.type_id == vgpu_type.id and vgpu.function in functions
         for vgpu in gpu.all_vgpus
     )
     room = sum(
         offer.available
-        for function, offer in _offers(gpu)
-        if offer.type.id == vgpu_type.id and function in functions
+        for function in own_functions
+        if function.name in functions
+        for offer in function.offers
+        if offer.type.id == vgpu_type.id
     )
     most = find_maximum(gpu, vgpu_type, names)
-    bounds = [(existing + room, _functions_bound(gpu))]
+    bounds = [(existing + room, 'VFs' if gpu.vfs else 'driver')]
     if gpu.framework is not values.Framework.MDEV:
         # A virtual function has one vGPU at most, whatever it shows.
         usable = sum(vf.name in functions for vf in gpu.vfs)
@@ -124,20 +127,6 @@ def is_maximum_known(
     if capabilities.is_backed_by_mig(vgpu_type):
         return False
     return capabilities.facts_of(gpu, vgpu_type).max_instances is not None
-
-
-def _offers(
-    gpu: values.PhysicalGPU,
-) -> Iterator[tuple[str, values.Offer]]:
-    yield from ((gpu.name, offer) for offer in gpu.offers)
-    for vf in gpu.vfs:
-        name = vf.name
-        for offer in vf.offers:
-            yield name, offer
-
-
-def _functions_bound(gpu: values.PhysicalGPU) -> str:
-    return 'VFs' if gpu.vfs else 'driver'
 
 
 def _reduce(

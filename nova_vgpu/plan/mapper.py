@@ -28,52 +28,39 @@ from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import address_matching
 from nova_vgpu.plan import assignment
-from nova_vgpu.plan import available_types
-from nova_vgpu.plan import nova_differences
-from nova_vgpu.plan import pci_devices
+from nova_vgpu.plan import nova_conflicts
 from nova_vgpu.plan import readiness
-from nova_vgpu.plan import type_changes
 from nova_vgpu.plan import type_matching
 from nova_vgpu.plan import validation
 
 # Stands for the vendor of parents that are not PCI devices.
 _VIRTUAL = 'virtual'
 
-#: What a GPU serves, and problems with VFs that Nova assigns too.
-_Placed = tuple[
-    values.Assignment | values.LeftAlone, tuple[values.Problem, ...]
-]
-
 
 def make_plan(given: values.PlanInput) -> values.Plan:
     """The whole plan, for everything that needs one."""
     declaration, host = given.configuration.declaration, given.host
-    changes = type_changes.find_in_use(
-        given.configuration.type_names, host, declaration
+    changes = type_matching.find_changes_in_use(given)
+    names = type_matching.list_type_names(host)
+    nowhere = type_matching.find_nowhere(declaration, host, names)
+    claims, address_problems = address_matching.find_claims(
+        declaration.types, host, given.configuration.seen
     )
     problems = [
         *given.configuration.problems,
-        *validation.check_declaration(declaration),
-        *map(type_changes.make_problem, changes),
-        *validation.check_section_names(declaration, host),
-        *validation.check_faults(host),
+        *validation.check_declaration(declaration, host),
+        *map(type_matching.make_change_problem, changes),
+        *address_problems,
     ]
-    claimed, address_problems = address_matching.find_claims(
-        declaration.types, host, given.configuration.seen
-    )
-    problems.extend(address_problems)
-    problems.extend(address_matching.find_conflicts(claimed))
-    names = type_matching.list_type_names(host)
-    nowhere = available_types.find_nowhere(declaration, host, names)
     assignments: list[values.Assignment] = []
     left_alone: list[values.LeftAlone] = []
-    for placed, twice in _place_all(given, claimed, names):
-        problems.extend(twice)
+    for placed, found in _place_all(given, claims, names):
+        problems.extend(found)
         if isinstance(placed, values.LeftAlone):
             left_alone.append(placed)
-        elif pci_devices.is_nothing_left(placed):
-            assignments.append(placed)
-        elif type_changes.is_concerned(placed.declared, changes):
+        elif type_matching.is_changed(placed.declared, changes) or (
+            nova_conflicts.is_nothing_left(placed)
+        ):
             # No type at all, rather than a wrong one: a running nova-compute
             # must not assign it to servers either.
             assignments.append(placed)
@@ -81,12 +68,8 @@ def make_plan(given: values.PlanInput) -> values.Plan:
             resolved, found = assignment.resolve(placed, names)
             assignments.append(resolved)
             problems.extend(_without_repetition(found, placed, nowhere))
-    problems.extend(
-        validation.check_types(declaration, host, assignments, nowhere)
-    )
-    problems.extend(
-        nova_differences.find_differences(declaration, assignments)
-    )
+    problems += validation.check_types(declaration, host, assignments, nowhere)
+    problems += nova_conflicts.find_differences(declaration, assignments)
     return values.Plan(
         tuple(assignments),
         tuple(left_alone),
@@ -124,39 +107,39 @@ def _without_repetition(
 
 def _place_all(
     given: values.PlanInput,
-    claimed: Iterable[address_matching.Claim],
+    claims: Iterable[address_matching.Claim],
     names: Mapping[str, str],
-) -> Iterator[_Placed]:
-    """What each GPU serves; other parents of mdevs are left out."""
+) -> Iterator[
+    tuple[values.Assignment | values.LeftAlone, Iterable[values.Problem]]
+]:
+    """What each GPU serves, without the VFs that Nova assigns.
+
+    Other parents of mdevs are left out.
+    """
     declaration = given.configuration.declaration
     makers = _makers_of_first(declaration, given.host, names)
     for gpu in given.host.gpus:
-        of_gpu = [claim for claim in claimed if claim.gpu.name == gpu.name]
-        placed, twice = _place(gpu, of_gpu, declaration, makers)
+        listed = nova_conflicts.find_listed(declaration.pci_devices, gpu)
+        of_gpu = [claim for claim in claims if claim.gpu.name == gpu.name]
+        placed = (
+            _assign_listed(gpu, of_gpu)
+            if of_gpu
+            else _assign_unlisted(gpu, declaration, makers, listed)
+        )
         if isinstance(placed, values.Assignment):
-            modes = given.modes.of(gpu.address)
-            yield dataclasses.replace(placed, modes=modes), twice
+            aside = nova_conflicts.list_aside(gpu, listed)
+            problems = nova_conflicts.find_pci_problems(placed, listed, aside)
+            yield (
+                dataclasses.replace(
+                    placed,
+                    functions=placed.functions - aside,
+                    pci_devices=aside,
+                    modes=given.modes.of(gpu.address),
+                ),
+                problems,
+            )
         elif not gpu.is_other_device:
-            yield placed, twice
-
-
-def _place(
-    gpu: values.PhysicalGPU,
-    of_gpu: list[address_matching.Claim],
-    declaration: values.Declaration,
-    makers: frozenset[str],
-) -> _Placed:
-    """What the GPU is to serve, and which of its VFs Nova assigns."""
-    listed = pci_devices.find_listed(declaration.pci_devices, gpu)
-    placed = (
-        _assign_listed(gpu, of_gpu)
-        if of_gpu
-        else _assign_unlisted(gpu, declaration, makers, listed)
-    )
-    if isinstance(placed, values.LeftAlone):
-        return placed, ()
-    problems = tuple(pci_devices.find_problems(placed, listed))
-    return pci_devices.set_aside(placed, listed), problems
+            yield placed, ()
 
 
 def _assign_listed(
@@ -180,7 +163,7 @@ def _assign_unlisted(
     gpu: values.PhysicalGPU,
     declaration: values.Declaration,
     makers: frozenset[str],
-    listed: pci_devices.Listed,
+    listed: nova_conflicts.Listed,
 ) -> values.Assignment | values.LeftAlone:
     if not declaration.types:
         return values.LeftAlone(gpu, 'no type is enabled')
@@ -190,7 +173,7 @@ def _assign_unlisted(
         return values.LeftAlone(gpu, 'does not support vGPUs')
     if readiness.is_passed_through(gpu):
         return values.LeftAlone(gpu, 'not listed, and passed through')
-    if pci_devices.is_whole(gpu, listed):
+    if nova_conflicts.is_whole(gpu, listed):
         return values.LeftAlone(gpu, 'not listed, and in [pci]device_spec')
     first = declaration.types[0]
     if makers and _maker(gpu) not in makers:

@@ -10,8 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Why a GPU does not serve vGPUs at the moment, if that is known."""
+"""Why a GPU does not serve vGPUs, or its type, at the moment.
 
+A GPU in MIG mode has the types that are backed by its GPU instances, and no
+others; a GPU that is not has time-sliced types. The vGPUs of a GPU show
+which of the two it is. Otherwise only NVML knows; an unknown mode makes no
+problem.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
 import dataclasses
 
 from nova_vgpu import values
@@ -28,6 +36,40 @@ OBSTACLES = frozenset(
     {'no-driver', 'on-stub-driver', 'passed-through', 'plain-driver'}
     | {'no-types-ever', 'vfs-passed-through', 'no-types-yet', 'vfs-off'}
     | {'no-types'}
+)
+#: The problems of :func:`find_mig_problems`.
+MIG_PROBLEMS = frozenset({'mig-off', 'mig-on'})
+_ONE_SIZE = (
+    'A GPU has vGPUs of one size at a time: it serves the type once the '
+    'others are removed. "nova-vgpu apply" removes those not in use.'
+)
+_REPARTITION = (
+    'No GPU instance for it is free. Create one if there is space '
+    '(nvidia-smi mig -i {gpu} -lgip shows it, -cgi PROFILE -C creates it), '
+    'repartition the GPU once the vGPUs of other sizes are removed, or '
+    'declare a type that its GPU instances have.'
+)
+_TURN_ON = (
+    'The GPU has time-sliced vGPUs, so it is not in MIG mode. Declare a '
+    'time-sliced type; or, once the vGPUs are removed, disable its VFs '
+    '(nova-vgpu sriov disable {gpu}), turn MIG mode on (nvidia-smi -i {gpu} '
+    '-mig 1), enable its VFs, and then create GPU instances (nvidia-smi mig '
+    '-i {gpu} -cgi PROFILE -C).'
+)
+_TURN_OFF = (
+    'The GPU is in MIG mode, which has no time-sliced types. Declare a type '
+    'that is backed by MIG; or, once its vGPUs are removed, disable its VFs '
+    '(nova-vgpu sriov disable {gpu}) and turn MIG mode off (nvidia-smi -i '
+    '{gpu} -mig 0).'
+)
+_CREATE = (
+    'Create GPU instances for it, after the VFs are enabled: nvidia-smi mig '
+    '-i {gpu} -cgi PROFILE -C. sriov-manage removes those that were there '
+    'before.'
+)
+_NONE_HELD = (
+    'Check that the listed functions are enabled and, on a GPU with MIG, that '
+    'MIG mode is off: nvidia-smi -i {gpu} -mig 0, while its VFs are disabled.'
 )
 
 
@@ -140,4 +182,79 @@ def _function_obstacle(gpu: values.PhysicalGPU) -> Obstacle:
         'no-types',
         f'its driver, {gpu.driver}, shows no vGPU types',
         vendors.NO_TYPES_CURE,
+    )
+
+
+def find_mig_problems(
+    placed: values.Assignment, names: Mapping[str, str]
+) -> Iterator[values.Problem]:
+    """Whether the GPU's MIG mode, if it is known, fits its type."""
+    mode, gpu = placed.modes.mig, placed.gpu
+    declared = placed.declared.name
+    wanted = placed.type.name if placed.type else names.get(declared)
+    name = wanted or declared
+    parsed = capabilities.parse_type_name(name)
+    if mode is None or parsed is None:
+        return
+    if parsed.slices is not None and not mode.current:
+        yield values.Problem(
+            values.Severity.ERROR,
+            'mig-off',
+            str(gpu),
+            f'GPU {gpu} is to serve {name}, which needs MIG mode.',
+            f'Turn it on with nvidia-smi -i {gpu} -mig 1, then enable its '
+            'VFs, then create GPU instances: sriov-manage removes existing '
+            'ones.',
+        )
+    if parsed.slices is None and mode.current:
+        yield values.Problem(
+            values.Severity.ERROR,
+            'mig-on',
+            str(gpu),
+            f'GPU {gpu} is to serve {name}, which cannot be created in MIG '
+            'mode.',
+            f'Turn it off with nvidia-smi -i {gpu} -mig 0, while its VFs are '
+            f'disabled (nova-vgpu sriov disable {gpu}), or choose a type that '
+            'is backed by MIG.',
+        )
+
+
+def find_room_cure(
+    gpu: values.PhysicalGPU, wanted: str, names: Mapping[str, str]
+) -> str:
+    """The cure for a GPU without room for a type.
+
+    :param wanted: the name of the type.
+    """
+    name = capabilities.complete_name(wanted, capabilities.model_of(gpu))
+    is_mig = name is not None and name.slices is not None
+    held = {
+        capabilities.is_backed_by_mig(values.VGPUType(type_id, names[type_id]))
+        for type_id in {vgpu.type_id for vgpu in gpu.all_vgpus}
+        if type_id in names
+    }
+    if not gpu.all_vgpus:
+        cure = _CREATE if is_mig else _NONE_HELD
+    elif is_mig:
+        cure = _TURN_ON if held == {False} else _REPARTITION
+    else:
+        cure = _TURN_OFF if True in held else _ONE_SIZE
+    return cure.format(gpu=gpu)
+
+
+def describe_mig_maximum(
+    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
+) -> tuple[str, str]:
+    """How many vGPUs of a type a GPU can have, and the number to set."""
+    shape = capabilities.mig_shape(gpu, vgpu_type)
+    if shape is None:
+        return 'as many as its GPU instances have', 'that number'
+    if shape.vgpus == 1:
+        return (
+            'one for each GPU instance of its size',
+            'the number of those instances',
+        )
+    return (
+        f'{shape.vgpus} for each GPU instance of its size',
+        f'{shape.vgpus} times the number of those instances',
     )

@@ -10,52 +10,89 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Problems of the declaration and of reading the host."""
+"""Problems of the declaration, of its files and of reading the host.
 
+oslo.config ignores unknown options, and of two lines for one option it uses
+the last one. Such mistakes are only warnings, because the files are Nova's and
+contain options that we do not know.
+
+Not oslo-config-validator: it needs every option of every group in advance, but
+ours are in groups named after types, among Nova's options that we do not know.
+"""
+
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Sequence
+import re
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import traits
 from nova_vgpu.knowledge import vendors
-from nova_vgpu.plan import list_syntax
 from nova_vgpu.plan import type_matching
 from nova_vgpu.plan import typos
 
+_DEVICES = 'devices'
+_DRIVER = 'vgpu.LibvirtVGPUDriver'
+_TYPE_PREFIXES = ('vgpu_', 'mdev_')
+#: The sample configuration's placeholder for a type's section.
+_PLACEHOLDER = 'vgpu_<type>'
+#: Distinctive names, which no other project uses.
+_DISTINCTIVE = frozenset(
+    {'enabled_vgpu_types', 'enabled_mdev_types', 'unlisted_gpus'}
+    | {'device_addresses'}
+)
+#: A line that should have continued the one above it.
+_REST_OF_ADDRESS = re.compile(r'[0-9a-f]{1,8}', re.IGNORECASE)
+#: Two names of one option: the first one counts.
+_ALIASES = (
+    ('enabled_vgpu_types', 'enabled_mdev_types'),
+    ('resource_class', 'mdev_class'),
+)
+
 
 def check_declaration(
-    declaration: values.Declaration,
+    declaration: values.Declaration, host: values.Host
 ) -> Iterator[values.Problem]:
-    """Problems of the configuration on any host."""
+    """Problems of the configuration, and of reading the host."""
     for declared in declaration.types:
-        for trait in declared.traits:
-            if not traits.is_valid(trait):
-                option = declared.option('traits')
-                yield values.Problem(
-                    values.Severity.FATAL,
-                    'bad-trait',
-                    option,
-                    f'{option}: {trait!r} is neither a standard trait nor a '
-                    'well-formed custom one.',
-                    'Custom traits look like '
-                    f'{traits.custom(trait.upper().removeprefix("CUSTOM_"))}.',
-                )
-            elif trait.startswith(traits.OWN_PREFIXES):
-                yield _reserved(declared.option('traits'), trait)
+        yield from _check_traits(declared)
     yield from _check_separators(declaration)
     yield from _check_sections(declaration)
+    yield from _check_section_names(declaration, host)
+    for fault in host.faults:
+        yield values.Problem(
+            values.Severity.ERROR,
+            'unreadable',
+            fault.device,
+            f'{fault.device} cannot be read in full: {fault.source}: '
+            f'{fault.reason}.',
+            'See the kernel log about the device; some files need root.',
+        )
 
 
-def _reserved(option: str, trait: str) -> values.Problem:
-    return values.Problem(
-        values.Severity.WARNING,
-        'reserved-trait',
-        option,
-        f'{option}: {trait} is a trait of a GPU or its type, and is removed '
-        'from providers that do not have it.',
-        'Use another prefix for your own traits.',
-    )
+def _check_traits(declared: values.DeclaredType) -> Iterator[values.Problem]:
+    option = declared.option('traits')
+    for trait in declared.traits:
+        if not traits.is_valid(trait):
+            yield values.Problem(
+                values.Severity.FATAL,
+                'bad-trait',
+                option,
+                f'{option}: {trait!r} is neither a standard trait nor a '
+                'well-formed custom one.',
+                'Custom traits look like '
+                f'{traits.custom(trait.upper().removeprefix("CUSTOM_"))}.',
+            )
+        elif trait.startswith(traits.OWN_PREFIXES):
+            yield values.Problem(
+                values.Severity.WARNING,
+                'reserved-trait',
+                option,
+                f'{option}: {trait} is a trait of a GPU or its type, and is '
+                'removed from providers that do not have it.',
+                'Use another prefix for your own traits.',
+            )
 
 
 def _check_separators(
@@ -63,7 +100,7 @@ def _check_separators(
 ) -> Iterator[values.Problem]:
     option = declaration.types_option
     for declared in declaration.types:
-        cure = list_syntax.find_cure(declared.name)
+        cure = typos.find_list_cure(declared.name)
         if cure is not None:
             yield values.Problem(
                 values.Severity.FATAL,
@@ -115,7 +152,7 @@ def _not_enabled(
     )
 
 
-def check_section_names(
+def _check_section_names(
     declaration: values.Declaration, host: values.Host
 ) -> Iterator[values.Problem]:
     """Sections that name an enabled type by another of its names.
@@ -145,19 +182,6 @@ def check_section_names(
                     f'Rename the section to {right}.',
                 )
                 break
-
-
-def check_faults(host: values.Host) -> Iterator[values.Problem]:
-    """What could not be read on the host."""
-    for fault in host.faults:
-        yield values.Problem(
-            values.Severity.ERROR,
-            'unreadable',
-            fault.device,
-            f'{fault.device} cannot be read in full: {fault.source}: '
-            f'{fault.reason}.',
-            'See the kernel log about the device; some files need root.',
-        )
 
 
 def check_types(
@@ -237,4 +261,115 @@ def _say_what_there_is(name: str, host: values.Host) -> str:
     return (
         'No GPU of this host has vGPU types now; "nova-vgpu gpu list" shows '
         'why.'
+    )
+
+
+def find_slips(
+    written: Iterable[values.Written],
+    device_options: Iterable[str],
+    type_options: Iterable[str],
+) -> Iterator[values.Problem]:
+    """Warnings about lines without effect."""
+    names = {
+        _DEVICES: (*device_options, 'enabled_mdev_types'),
+        'type': (*type_options, 'mdev_class'),
+    }
+    seen: dict[tuple[str, str], values.Written] = {}
+    for entry in written:
+        section = entry.section.casefold()
+        if section == _PLACEHOLDER:
+            continue
+        if (section, entry.name) == ('default', 'compute_driver'):
+            yield from _check_driver(entry)
+            continue
+        if section == _DEVICES:
+            yield from _check_devices(entry, names[_DEVICES])
+        elif section.startswith(_TYPE_PREFIXES):
+            yield from _check_type(entry, names['type'])
+        elif entry.name in _DISTINCTIVE:
+            yield _misplaced(entry)
+            continue
+        else:
+            continue
+        if len(entry.values) > 1:
+            yield _warning(
+                entry,
+                'set-twice',
+                f'is set {len(entry.values)} times in {entry.file}; only the '
+                'last one counts.',
+                'Keep one line, or one section of that name.',
+            )
+        seen[section, entry.name] = entry
+    for counts, alias in _ALIASES:
+        for (section, name), entry in seen.items():
+            if name == alias and (section, counts) in seen:
+                yield _warning(
+                    entry,
+                    'set-twice',
+                    f'is not used, because {counts} is set too.',
+                    'Keep one of the two.',
+                )
+
+
+def _check_driver(entry: values.Written) -> Iterator[values.Problem]:
+    """A mistake here prevents nova-compute from starting."""
+    written = entry.values[-1].strip()
+    if written != _DRIVER and 'vgpu' in written.casefold():
+        yield _warning(
+            entry,
+            'unknown-driver',
+            f'is {written!r}, which Nova does not find.',
+            f'Did you mean {_DRIVER}?',
+        )
+
+
+def _check_devices(
+    entry: values.Written, known: tuple[str, ...]
+) -> Iterator[values.Problem]:
+    # Nova may have more options there, so only names similar to ours.
+    near = typos.find_nearest(entry.name, known)
+    if entry.name not in known and near:
+        yield _warning(
+            entry,
+            'unknown-option',
+            'is not an option.',
+            f'Did you mean {near}?',
+        )
+
+
+def _check_type(
+    entry: values.Written, known: tuple[str, ...]
+) -> Iterator[values.Problem]:
+    if entry.name in known:
+        return
+    near = typos.find_nearest(entry.name, known)
+    if near:
+        cure = f'Did you mean {near}?'
+    elif _REST_OF_ADDRESS.fullmatch(entry.name):
+        cure = 'Indent the line if it continues the list above it.'
+    else:
+        cure = f'The options of a type: {", ".join(known)}.'
+    yield _warning(entry, 'unknown-option', 'is not an option.', cure)
+
+
+def _misplaced(entry: values.Written) -> values.Problem:
+    belongs = (
+        'a section [vgpu_<type>]'
+        if entry.name == 'device_addresses'
+        else '[devices]'
+    )
+    return _warning(
+        entry,
+        'misplaced-option',
+        'is not read there.',
+        f'Move it to {belongs}.',
+    )
+
+
+def _warning(
+    entry: values.Written, code: str, finding: str, cure: str
+) -> values.Problem:
+    option = f'[{entry.section}]{entry.name}'
+    return values.Problem(
+        values.Severity.WARNING, code, option, f'{option} {finding}', cure
     )

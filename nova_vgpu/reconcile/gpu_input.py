@@ -16,7 +16,6 @@ from collections.abc import Mapping
 import dataclasses
 
 from nova_vgpu import values
-from nova_vgpu.plan import available_types
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import policy as policies
 from nova_vgpu.reconcile import steps
@@ -109,7 +108,7 @@ def may_be_hidden(
 ) -> bool:
     """Whether what the GPU has may be why it does not offer its type."""
     declared = assigned.declared.name
-    return available_types.may_be_hidden(
+    return type_matching.may_be_hidden(
         assigned.gpu, names.get(declared, declared)
     )
 

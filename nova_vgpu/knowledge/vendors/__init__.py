@@ -27,6 +27,15 @@ import pkgutil
 
 from nova_vgpu import values
 
+VFS_OFF_CURE = 'Enable them: write how many to sriov_numvfs of {gpu}.'
+NO_TYPES_CURE = (
+    'Install the driver for vGPU hosts and not the one for bare metal, and '
+    'check that the model supports vGPUs.'
+)
+# Base classes of PCI: VGA, 3D and other display controllers; AMD Instinct.
+_DISPLAY_CONTROLLER = 0x03
+_PROCESSING_ACCELERATOR = 0x12
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TypeName:
@@ -55,13 +64,6 @@ class TypeName:
         size = str(mib // 1024)
         parts.append(f'{size}{self.series}{self.variant}{self.suffix}')
         return '-'.join(parts)
-
-
-VFS_OFF_CURE = 'Enable them: write how many to sriov_numvfs of {gpu}.'
-NO_TYPES_CURE = (
-    'Install the driver for vGPU hosts and not the one for bare metal, and '
-    'check that the model supports vGPUs.'
-)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -138,11 +140,6 @@ class Vendor(abc.ABC):
     ) -> Iterable[str]:
         """Traits beyond those of the facts."""
         return ()
-
-
-# Base classes of PCI: VGA, 3D and other display controllers; AMD Instinct.
-_DISPLAY_CONTROLLER = 0x03
-_PROCESSING_ACCELERATOR = 0x12
 
 
 @functools.cache

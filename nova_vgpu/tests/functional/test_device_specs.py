@@ -23,7 +23,7 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.conf import devices
-from nova_vgpu.plan import pci_devices
+from nova_vgpu.plan import nova_conflicts
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 
@@ -97,7 +97,9 @@ class TestDeviceSpecs(testtools.TestCase):
             novas = whitelist.Whitelist(conf.pci.device_spec)
             declaration, _ = devices.read_declaration(conf)
             for gpu in (L40S, T4):
-                found = pci_devices.find_listed(declaration.pci_devices, gpu)
+                found = nova_conflicts.find_listed(
+                    declaration.pci_devices, gpu
+                )
                 every = [gpu.address, *(vf.address for vf in gpu.vfs)]
                 expected = {
                     address.node_device_name

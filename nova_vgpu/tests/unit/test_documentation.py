@@ -41,7 +41,6 @@ from nova_vgpu.knowledge import vendors
 from nova_vgpu.lifecycle import exporter
 from nova_vgpu.lifecycle import tally
 from nova_vgpu.plan import mapper
-from nova_vgpu.plan import mig
 from nova_vgpu.plan import readiness
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
@@ -270,7 +269,7 @@ class TestFindings(DocumentationTestCase):
         self.assertEqual(sorted(_codes_of_findings()), sorted(self.explained))
 
     def test_every_obstacle_is_linked_to(self) -> None:
-        codes = readiness.OBSTACLES | mig.MODE_PROBLEMS
+        codes = readiness.OBSTACLES | readiness.MIG_PROBLEMS
         self.assertEqual(sorted(codes), sorted(self.linked))
 
 

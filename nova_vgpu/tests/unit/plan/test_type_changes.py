@@ -19,7 +19,7 @@ import testtools
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.plan import mapper
-from nova_vgpu.plan import type_changes
+from nova_vgpu.plan import type_matching
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import stores
 from nova_vgpu.tests import hosts
@@ -39,8 +39,8 @@ def declare(*names: str) -> values.Declaration:
 class TestChanges(testtools.TestCase):
     def find(
         self, remembered: dict[str, str], *declared: str
-    ) -> tuple[type_changes.Change, ...]:
-        return type_changes.find_changes(
+    ) -> tuple[type_matching.TypeChange, ...]:
+        return type_matching.find_changes(
             tuple(sorted(remembered.items())), HOST, declare(*declared)
         )
 
@@ -55,7 +55,7 @@ class TestChanges(testtools.TestCase):
         for written in ('nvidia-231', 'NVIDIA-231', ' nvidia-231 '):
             (change,) = self.find({'nvidia-231': OLD}, 'T4-4Q', written)
             self.assertEqual(
-                type_changes.Change(
+                type_matching.TypeChange(
                     'nvidia-231',
                     OLD,
                     'GRID T4-2Q',
@@ -81,7 +81,7 @@ class TestRemembering(testtools.TestCase):
         self, remembered: dict[str, str], *declared: str
     ) -> dict[str, str]:
         return dict(
-            type_changes.list_names(
+            type_matching.list_names_to_store(
                 tuple(sorted(remembered.items())), HOST, declare(*declared)
             )
         )
@@ -117,7 +117,7 @@ class TestRemembering(testtools.TestCase):
         )
         self.assertEqual(
             (),
-            type_changes.list_names(
+            type_matching.list_names_to_store(
                 (), values.Host((nameless,)), values.Declaration()
             ),
         )

@@ -17,7 +17,7 @@ import dataclasses
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.plan import pci_devices
+from nova_vgpu.plan import nova_conflicts
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_steps
 from nova_vgpu.reconcile import policy
@@ -100,7 +100,7 @@ class TestMatching(testtools.TestCase):
             ('another domain', spec('0000$', '', '', ''), set()),
         ):
             for gpu in (L40S, L40S_OFF):
-                found = pci_devices.find_listed([given], gpu)
+                found = nova_conflicts.find_listed([given], gpu)
                 names = {
                     str(values.PciAddress.parse_node_device_name(name))
                     for name in found
@@ -109,7 +109,7 @@ class TestMatching(testtools.TestCase):
 
     def test_what_is_not_a_pci_device_is_in_no_line(self) -> None:
         parent = values.PhysicalGPU('mtty_mtty')
-        self.assertEqual({}, pci_devices.find_listed([spec()], parent))
+        self.assertEqual({}, nova_conflicts.find_listed([spec()], parent))
 
 
 class TestProblem(testtools.TestCase):

@@ -15,7 +15,7 @@
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.plan import misspelt_options
+from nova_vgpu.plan import validation
 
 DEVICES = ('enabled_vgpu_types', 'unlisted_gpus')
 TYPES = ('device_addresses', 'resource_class', 'max_instances', 'traits')
@@ -23,7 +23,7 @@ TYPES = ('device_addresses', 'resource_class', 'max_instances', 'traits')
 
 def slips(*written: tuple[str, str, int]) -> list[tuple[str, str, str]]:
     """Code, subject and cure of what is found in these options."""
-    found = misspelt_options.find_slips(
+    found = validation.find_slips(
         [
             values.Written('nova.conf', section, name, ('x',) * times)
             for section, name, times in written
@@ -157,5 +157,5 @@ class TestSlips(testtools.TestCase):
         entry = values.Written(
             'nova.conf', 'DEFAULT', 'compute_driver', (written,)
         )
-        found = misspelt_options.find_slips([entry], DEVICES, TYPES)
+        found = validation.find_slips([entry], DEVICES, TYPES)
         return [(slip.code, slip.subject, slip.cure) for slip in found]

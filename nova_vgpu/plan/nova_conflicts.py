@@ -10,19 +10,25 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""GPUs and virtual functions that ``[pci]device_spec`` also lists.
+"""What else Nova makes of the same nova.conf.
 
-Nova's PCI tracker assigns such a function to servers as it is. In the
-vendor-specific VFIO framework its type was set for that, and it looks like a
-vGPU of ours: such functions are not used here. Mediated devices are not
-affected: they are always vGPUs, and a function that a server uses as a PCI
-device offers no types. Listing a function for both is an error in any case.
+Nova's PCI tracker assigns the functions of ``[pci]device_spec`` to servers as
+they are. In the vendor-specific VFIO framework the type of such a function was
+set for that, and it looks like a vGPU of ours: such functions are not used
+here. Mediated devices are not affected: they are always vGPUs, and a function
+that a server uses as a PCI device offers no types. Listing a function for both
+is an error in any case.
+
+With Nova's names of options, the configuration may be meant for Nova's own
+driver. GPUs that no type lists serve the first type here. Nova's driver gives
+them the first type that has no addresses, and nothing if all have some.
+``max_instances`` is for one GPU here, and for all GPUs of the host there.
 """
 
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
-import dataclasses
+from collections.abc import Sequence
 import re
 
 from nova_vgpu import values
@@ -58,14 +64,10 @@ def is_whole(gpu: values.PhysicalGPU, listed: Listed) -> bool:
     )
 
 
-def set_aside(placed: values.Assignment, listed: Listed) -> values.Assignment:
-    """The assignment without the functions that Nova assigns."""
-    gpu = placed.gpu
+def list_aside(gpu: values.PhysicalGPU, listed: Listed) -> frozenset[str]:
+    """The functions that Nova assigns, and that are not used here."""
     mediated = {vf.name for vf in gpu.vfs if not vf.vendor_vfio} | {gpu.name}
-    aside = frozenset(listed) - mediated
-    return dataclasses.replace(
-        placed, functions=placed.functions - aside, pci_devices=aside
-    )
+    return frozenset(listed) - mediated
 
 
 def is_nothing_left(placed: values.Assignment) -> bool:
@@ -76,8 +78,8 @@ def is_nothing_left(placed: values.Assignment) -> bool:
     )
 
 
-def find_problems(
-    placed: values.Assignment, listed: Listed
+def find_pci_problems(
+    placed: values.Assignment, listed: Listed, aside: frozenset[str]
 ) -> Iterator[values.Problem]:
     """The problem if functions of an assignment are assigned twice."""
     gpu, declared = placed.gpu, placed.declared
@@ -91,9 +93,7 @@ def find_problems(
         return
     specs = tuple(dict.fromkeys(twice.values()))
     left_alone = (
-        ' Until then these functions are not used for vGPUs.'
-        if set_aside(placed, listed).pci_devices
-        else ''
+        ' Until then these functions are not used for vGPUs.' if aside else ''
     )
     lines = f'{specs[0].option} = {specs[0].written}'
     if len(specs) > 1:
@@ -109,12 +109,12 @@ def find_problems(
         'also-pci-device',
         str(gpu),
         f'GPU {gpu} ({where}) is declared for vGPUs, and Nova also assigns '
-        f'{_list(twice)} by PCI passthrough: {lines}.',
+        f'{_list_functions(twice)} by PCI passthrough: {lines}.',
         f'Remove it from {specs[0].option}, or {other}.{left_alone}',
     )
 
 
-def _list(names: Iterable[str]) -> str:
+def _list_functions(names: Iterable[str]) -> str:
     """Functions by their addresses; of many the first ones."""
     found = [
         str(values.PciAddress.parse_node_device_name(name)) for name in names
@@ -151,3 +151,80 @@ def _is_at(spec: values.PciDeviceSpec, address: values.PciAddress) -> bool:
         f'{address.function:x}',
     )
     return all(map(re.match, spec.address, parts))
+
+
+def find_differences(
+    declaration: values.Declaration, assignments: Sequence[values.Assignment]
+) -> Iterator[values.Problem]:
+    """Warnings, each with the option that resolves it."""
+    if not declaration.has_novas_names:
+        return
+    if not declaration.unlisted_is_set:
+        yield from _check_unlisted(declaration, assignments)
+    for declared in declaration.types:
+        yield from _check_max_instances(declared, assignments)
+
+
+def _check_unlisted(
+    declaration: values.Declaration, assignments: Sequence[values.Assignment]
+) -> Iterator[values.Problem]:
+    unlisted = [
+        assigned
+        for assigned in assignments
+        if assigned.reason is values.Reason.FIRST_TYPE
+        # Otherwise an error has the option as its cure.
+        and assigned.type is not None
+    ]
+    default = next(
+        (d for d in declaration.types if not d.device_addresses), None
+    )
+    if not unlisted or default is declaration.types[0]:
+        return
+    gpus = ', '.join(str(assigned.gpu) for assigned in unlisted)
+    what, them = (
+        (f'GPU {gpus} is not listed and serves', 'it')
+        if len(unlisted) == 1
+        else (f'GPUs {gpus} are not listed and serve', 'them')
+    )
+    if default is None:
+        novas = f'not use {them}'
+        cure = (
+            'Set [devices]unlisted_gpus = ignore to do the same, or '
+            f'first-type to use {them}.'
+        )
+    else:
+        novas = f'use {default.name!r}, the first without addresses'
+        cure = (
+            f'List {them} in {default.option("device_addresses")} to do the '
+            'same, or set [devices]unlisted_gpus = first-type.'
+        )
+    yield values.Problem(
+        values.Severity.WARNING,
+        'unlisted-unlike-nova',
+        declaration.types_option,
+        f'{declaration.types_option}: {what} the first type, '
+        f"{declaration.types[0].name!r}. Nova's own driver would {novas}.",
+        cure,
+    )
+
+
+def _check_max_instances(
+    declared: values.DeclaredType, assignments: Sequence[values.Assignment]
+) -> Iterator[values.Problem]:
+    serving = sum(
+        assigned.serves and assigned.declared.name == declared.name
+        for assigned in assignments
+    )
+    most = declared.max_instances
+    if most is None or not declared.is_novas_section or serving < 2:
+        return
+    option = declared.option('max_instances')
+    yield values.Problem(
+        values.Severity.WARNING,
+        'max-instances-unlike-nova',
+        option,
+        f'{option}: {most} vGPUs on each of {serving} GPUs. '
+        "Nova's own driver counts them over the host: "
+        f'{most} on all of them.',
+        f'Call the section [vgpu_{declared.name}] if each GPU is meant.',
+    )
