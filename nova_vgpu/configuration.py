@@ -26,9 +26,8 @@ from nova_vgpu import values
 from nova_vgpu.conf import devices
 from nova_vgpu.conf import sources
 from nova_vgpu.host import files
-from nova_vgpu.host import gpu_store
 from nova_vgpu.host import locks
-from nova_vgpu.host import stored
+from nova_vgpu.host import state_files
 from nova_vgpu.plan import validation
 
 LOG = logging.getLogger(__name__)
@@ -61,8 +60,8 @@ def load(
     if state_dir is None:
         return loaded
     novas = sources.load_state_path(config_files, config_dirs)
-    others = (f'{novas}/{gpu_store.DIRECTORY}',) if novas else ()
-    return stored.recall(loaded, state_dir, others)
+    others = (f'{novas}/{state_files.NOVA_DIRECTORY}',) if novas else ()
+    return state_files.recall(loaded, state_dir, others)
 
 
 def find_lock_directory(

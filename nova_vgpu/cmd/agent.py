@@ -22,8 +22,7 @@ import typing
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import changes
-from nova_vgpu.host import notify
-from nova_vgpu.host import udev
+from nova_vgpu.host import systemd
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import tally
@@ -81,7 +80,7 @@ class Agent(base.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        notifier = notify.Notifier(os.environ)
+        notifier = systemd.Notifier(os.environ)
         settings = agent.Settings(parsed_args.interval, parsed_args.enforce)
         with (
             self._serve_metrics(parsed_args) as show,
@@ -114,9 +113,9 @@ class Agent(base.Command):
         )
         return access, self.load_configuration()
 
-    def _listen(self) -> udev.Events | None:
+    def _listen(self) -> systemd.UdevEvents | None:
         try:
-            events = udev.listen()
+            events = systemd.listen_to_udev()
         except OSError as error:
             self.say(
                 f'warning: udev events cannot be received: {error.strerror}'

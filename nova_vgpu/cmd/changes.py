@@ -21,7 +21,7 @@ import typing
 
 from nova_vgpu import values
 from nova_vgpu.cmd import base
-from nova_vgpu.host import sriov
+from nova_vgpu.host import virtual_functions
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import step_runner
 
@@ -171,9 +171,9 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--sriov-manage',
         metavar='PATH',
-        default=sriov.DEFAULT_TOOL,
+        default=virtual_functions.DEFAULT_TOOL,
         help="NVIDIA's program that enables virtual functions. If it is "
-        f'missing, sysfs is used. Default: {sriov.DEFAULT_TOOL}.',
+        f'missing, sysfs is used. Default: {virtual_functions.DEFAULT_TOOL}.',
     )
 
 

@@ -28,8 +28,7 @@ from nova_vgpu.diagnose import diagnosis
 from nova_vgpu.host import environment
 from nova_vgpu.host import files
 from nova_vgpu.host import state
-from nova_vgpu.host import stored
-from nova_vgpu.host import type_id_store
+from nova_vgpu.host import state_files
 from nova_vgpu.knowledge import vgpu_scheduler
 from nova_vgpu.plan import mapper
 from nova_vgpu.plan import type_matching
@@ -153,7 +152,7 @@ class Doctor(base.Lister):
             found.append(_unreadable(error))
             loaded, post_copy = values.Configuration(), None
             if self.state_dir is not None:
-                loaded = stored.recall(loaded, self.state_dir)
+                loaded = state_files.recall(loaded, self.state_dir)
         modes = examined.modes or values.ModesRead()
         return dataclasses.replace(
             examined,
@@ -175,12 +174,12 @@ class Doctor(base.Lister):
             examined.remembered, examined.host, examined.declaration
         )
         try:
-            before = type_id_store.update(directory, names)
+            before = state_files.update_types(directory, names)
         except exception.StateUnusable as error:
             yield values.Finding(
                 values.Severity.NOTE,
                 'type-memory-not-written',
-                type_id_store.FILE,
+                state_files.TYPES_FILE,
                 'The names of type ids could not be stored for the next run.',
                 (values.Evidence(directory.path, str(error)),),
                 'Run the command as root, with free disk space, or with '
@@ -188,11 +187,11 @@ class Doctor(base.Lister):
             )
             return
         if before.lost is not None:
-            path = f'{directory.path}/{type_id_store.FILE}'
+            path = f'{directory.path}/{state_files.TYPES_FILE}'
             yield values.Finding(
                 values.Severity.WARNING,
                 'type-memory-lost',
-                type_id_store.FILE,
+                state_files.TYPES_FILE,
                 'The stored names of type ids cannot be read: changes since '
                 'the last run are not detected.',
                 (values.Evidence(path, before.lost),),

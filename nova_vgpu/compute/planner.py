@@ -30,11 +30,10 @@ from nova_vgpu import values
 from nova_vgpu.compute import log
 from nova_vgpu.conf import devices
 from nova_vgpu.host import files
-from nova_vgpu.host import gpu_store
 from nova_vgpu.host import incremental_reader
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.host import state
-from nova_vgpu.host import stored
+from nova_vgpu.host import state_files
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vgpu_config_xml
 from nova_vgpu.plan import address_matching
@@ -123,7 +122,7 @@ class Planner:
         loaded = values.Configuration(*devices.read_declaration(self._conf))
         if loaded.declaration.types:
             others = [self._get_own_state_path()]
-            loaded = stored.recall(loaded, self.state_path, others)
+            loaded = state_files.recall(loaded, self.state_path, others)
         self._configuration = loaded
         return loaded.declaration
 
@@ -134,7 +133,7 @@ class Planner:
     def _get_own_state_path(self) -> str:
         return (
             self.own_state_path
-            or f'{self._conf.state_path}/{gpu_store.DIRECTORY}'
+            or f'{self._conf.state_path}/{state_files.NOVA_DIRECTORY}'
         )
 
     def _remember_gpus(self, host: values.Host) -> None:
@@ -145,7 +144,7 @@ class Planner:
         )
         try:
             if seen != self._noted:
-                gpu_store.write(directory, seen)
+                state_files.write_gpus(directory, seen)
         except exception.StateUnusable as error:
             self._failures.say('Could not note which GPUs are here', error)
         else:

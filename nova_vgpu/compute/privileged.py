@@ -22,7 +22,7 @@ import nova.privsep
 
 from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
-from nova_vgpu.host import vendor_vfio
+from nova_vgpu.host import virtual_functions
 
 #: Setting a type takes a moment. If the kernel does not come back, all that is
 #: privileged in Nova would soon be waiting for it: the helper has few threads.
@@ -33,4 +33,4 @@ _SECONDS = 30.0
 def write_type(address: str, number: int) -> None:
     """Set the type of a virtual function, or take it back with 0."""
     tree = files.Files(sysfs.DEFAULT_ROOT)
-    vendor_vfio.write_type_in_time(tree, address, number, _SECONDS)
+    virtual_functions.write_type_in_time(tree, address, number, _SECONDS)

@@ -38,8 +38,8 @@ from nova_vgpu.compute import usage as vgpu_usage
 from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.host import files
 from nova_vgpu.host import state
+from nova_vgpu.host import state_files
 from nova_vgpu.host import sysfs
-from nova_vgpu.host import vgpu_store
 from nova_vgpu.lifecycle import vgpu_executor
 from nova_vgpu.plan import nova_conflicts
 from nova_vgpu.reconcile import gpu_steps
@@ -183,7 +183,7 @@ class Reconciler:
             return values.VGPURecords()  # all of them stay vGPUs
         directory = state.StateDirectory(self._planner.state_path)
         try:
-            functions = vgpu_store.read(directory).functions
+            functions = state_files.read_vgpus(directory).functions
         except exception.StateUnusable as error:
             self._failures.say(_RECORDS_FAILED, error)
             return None

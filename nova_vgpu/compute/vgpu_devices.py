@@ -29,7 +29,7 @@ from nova_vgpu import values
 from nova_vgpu.compute import guests
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import privileged
-from nova_vgpu.host import vendor_vfio
+from nova_vgpu.host import virtual_functions
 
 #: libvirt drops an mdev when udev tells that it is gone, seconds later on a
 #: host that is busy.
@@ -59,7 +59,7 @@ class VGPUDevices:
 
         :raises OSError: if the kernel, or Nova's privileged helper, refuses.
         """
-        number = vendor_vfio.number_of(vgpu_type) if vgpu_type else 0
+        number = virtual_functions.number_of(vgpu_type) if vgpu_type else 0
         self.write_type(str(vf.address), number)
 
     def write_type(self, address: str, number: int) -> None:

@@ -47,11 +47,14 @@ import threading
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import mdev_bus
 from nova_vgpu.host import pci_functions
 from nova_vgpu.host import sysfs
 
 Marks = Mapping[str, object]
+#: By the name of the directory of the function that they are on.
+VGPUs = Mapping[str, tuple[values.VGPU, ...]]
+
+_MDEVS = ('bus', 'mdev', 'devices')
 
 
 class _Unsure(Exception):
@@ -79,6 +82,81 @@ class _Known:
         return (*pci_functions.PCI, self.place)
 
 
+class _MdevBus:
+    """The mdevs of one host, from their bus; not for several threads at once.
+
+    ::
+
+        bus/mdev/devices/<uuid> -> ../../../devices/.../<parent>/<uuid>
+
+    New mdevs are read, and so is one that replaced another of the same name.
+    """
+
+    def __init__(
+        self, tree: files.Files, reader: pci_functions.FunctionReader
+    ) -> None:
+        self._tree = tree
+        self._reader = reader
+        #: The mdevs with their places, and all of their marks.
+        self._mdevs: dict[str, tuple[str, values.VGPU]] = {}
+        self._marks: Mapping[str, object] = {}
+        self._by_place: VGPUs = {}
+
+    def list_marked(self) -> Mapping[str, object]:
+        """The names of all mdevs; a host without mdevs has no such bus.
+
+        :raises Unreadable: if they cannot be listed.
+        """
+        try:
+            return self._tree.list_marked(*_MDEVS)
+        except files.Unreadable as error:
+            if not error.gone:
+                raise
+            return {}
+
+    def read(self) -> VGPUs:
+        """Every mdev; new ones and replacements are read.
+
+        :raises Unreadable: if one cannot be read, or its parent is not a PCI
+        function.
+        """
+        marks = self.list_marked()
+        if marks == self._marks:
+            return self._by_place
+        mdevs = {
+            name: self._mdevs[name]
+            if self._marks.get(name) == mark
+            else self.read_one(name)
+            for name, mark in marks.items()
+        }
+        by_place: dict[str, list[values.VGPU]] = {}
+        for place, vgpu in mdevs.values():
+            by_place.setdefault(place, []).append(vgpu)
+        self._mdevs, self._marks = mdevs, marks
+        self._by_place = {
+            place: tuple(sorted(on_it, key=lambda vgpu: vgpu.name))
+            for place, on_it in by_place.items()
+        }
+        return self._by_place
+
+    def read_one(self, name: str) -> tuple[str, values.VGPU]:
+        """The directory of an mdev's parent, and the mdev.
+
+        :raises Unreadable: if it cannot be read, or its parent is not a PCI
+        function.
+        """
+        path = self._tree.path(*_MDEVS, name)
+        if not pci_functions.is_uuid(name):
+            raise files.Unreadable(path, 'is not an mdev')
+        *_, parent, _ = self._tree.link(*_MDEVS, name).split('/')
+        try:
+            device = values.PciAddress.parse(parent).node_device_name
+        except values.MalformedAddress as error:
+            raise files.Unreadable(path, str(error)) from error
+        type_id = self._reader.link_name(*_MDEVS, name, 'mdev_type')
+        return parent, values.VGPU(device, type_id, name.lower())
+
+
 class IncrementalReader:
     """Reads one host, from any number of threads.
 
@@ -100,7 +178,7 @@ class IncrementalReader:
         self._addresses: dict[values.PciAddress, str] = {}
         self._host = values.Host()
         self._known: dict[str, _Known] = {}
-        self._mdevs = mdev_bus.MdevBus(tree, self._reader)
+        self._mdevs = _MdevBus(tree, self._reader)
 
     def read(self) -> values.Host:
         """The host as it is now; the same object if nothing has changed.
@@ -205,7 +283,7 @@ class IncrementalReader:
         return self._host
 
     def _look_at(
-        self, gpu: values.PhysicalGPU, vgpus: mdev_bus.VGPUs
+        self, gpu: values.PhysicalGPU, vgpus: VGPUs
     ) -> values.PhysicalGPU:
         known = self._known.get(gpu.name)
         if known is not None:
@@ -251,9 +329,7 @@ class IncrementalReader:
 
     # -- one GPU ------------------------------------------------------------
 
-    def _refresh(
-        self, known: _Known, vgpus: mdev_bus.VGPUs
-    ) -> values.PhysicalGPU:
+    def _refresh(self, known: _Known, vgpus: VGPUs) -> values.PhysicalGPU:
         """A known GPU as it is now; the same object if nothing has changed."""
         gpu = known.gpu
         if self._reader.read_driver(known.where) != gpu.driver:

@@ -14,13 +14,13 @@
 
 import dataclasses
 import logging
+import socket
 import types
 
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import host_name
-from nova_vgpu.host import nvml
+from nova_vgpu.host import gpu_modes
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vgpu_config_xml
 
@@ -71,7 +71,7 @@ class HostSource:
     def read_modes(self, host: values.Host) -> values.ModesRead:
         """The modes of its GPUs; none are known of another machine."""
         if self.is_this_machine:
-            return nvml.read_modes(host)
+            return gpu_modes.read_modes(host)
         return values.ModesRead()
 
     def read_guests(self) -> tuple[values.Guest, ...]:
@@ -93,7 +93,7 @@ class HostSource:
     def get_node_name(self) -> str:
         """What Nova calls the compute node that the source is about."""
         if self.libvirt_uri is None:
-            return host_name.get_node_name()
+            return find_own_name()
         libvirt_nodes = _libvirt_reader()
         with libvirt_nodes.connect(self.libvirt_uri) as connection:
             name: str = libvirt_nodes.get_host_name(connection)
@@ -121,3 +121,22 @@ def _libvirt_reader() -> types.ModuleType:
             "python3-libvirt, or 'nova-vgpu[libvirt]' with pip."
         ) from error
     return libvirt_nodes
+
+
+def find_own_name() -> str:
+    """The name that libvirt gives to this host, and Nova to its provider.
+
+    The host's own name if it is fully qualified, else the one that the
+    resolver gives, as libvirt does it (virGetHostname).
+    """
+    name = socket.gethostname()
+    if '.' in name or name.startswith('localhost'):
+        return name
+    try:
+        found = socket.getaddrinfo(name, None, flags=socket.AI_CANONNAME)
+    except OSError:
+        return name
+    canonical = found[0][3]
+    if not canonical or canonical.startswith('localhost'):
+        return name
+    return canonical

@@ -29,7 +29,7 @@ import time
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import locks
-from nova_vgpu.host import notify
+from nova_vgpu.host import systemd
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import drift_report as drift_reports
 from nova_vgpu.lifecycle import host_access
@@ -62,7 +62,7 @@ class Agent:
         prepare: Prepare,
         settings: Settings,
         waiter: waiting.Waiter,
-        notifier: notify.Notifier,
+        notifier: systemd.Notifier,
         say: Callable[[str], None],
         show: Show,
     ) -> None:

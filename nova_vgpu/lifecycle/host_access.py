@@ -25,15 +25,12 @@ import uuid
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import gpu_store
-from nova_vgpu.host import heterogeneous
-from nova_vgpu.host import nvml
-from nova_vgpu.host import sriov
+from nova_vgpu.host import gpu_modes
 from nova_vgpu.host import state
+from nova_vgpu.host import state_files
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import tools
-from nova_vgpu.host import type_id_store
-from nova_vgpu.host import vgpu_store
+from nova_vgpu.host import virtual_functions
 from nova_vgpu.plan import address_matching
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import mdev_records
@@ -69,15 +66,17 @@ class HostAccess:
     state: state.StateDirectory
     locks: str
     run: tools.Run = tools.run
-    sriov_manage: str = sriov.DEFAULT_TOOL
-    nvidia_smi: str = heterogeneous.DEFAULT_TOOL
+    sriov_manage: str = virtual_functions.DEFAULT_TOOL
+    nvidia_smi: str = gpu_modes.DEFAULT_TOOL
     timeout: float = 120.0
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
     new_uuid: Callable[[], str] = _new_uuid
     complete: Callable[[values.Host], values.Host] = _as_it_is
     list_unshared: Callable[[], tuple[int, ...]] = _none
-    read_modes: Callable[[values.Host], values.ModesRead] = nvml.read_modes
+    read_modes: Callable[[values.Host], values.ModesRead] = (
+        gpu_modes.read_modes
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -175,7 +174,7 @@ def remember(
     if undone is None:
         undone = found.usage.records.unfinished
     undone &= known.keys() - there
-    vgpu_store.write(
+    state_files.write_vgpus(
         access.state, values.VGPURecords(known, functions, undone)
     )
 
@@ -187,7 +186,7 @@ def remember_types(
 
     :raises StateUnusable: if it cannot be written.
     """
-    before = type_id_store.update(access.state, names)
+    before = state_files.update_types(access.state, names)
     if before.lost is not None and before.may_write:
         warn(before.lost)  # and where the damaged file is now
 
@@ -200,14 +199,14 @@ def remember_gpus(
     :raises StateUnusable: if it cannot be written.
     """
     try:
-        before = gpu_store.read(access.state)
+        before = state_files.read_gpus(access.state)
     except exception.StateDamaged:
         before = frozenset()  # a problem of the configuration says so
     now = address_matching.list_seen(
         configuration.seen | before, configuration.declaration.types, host
     )
     if now != before:
-        gpu_store.write(access.state, now)
+        state_files.write_gpus(access.state, now)
 
 
 @contextlib.contextmanager
@@ -232,11 +231,11 @@ def _read_records(
 ) -> values.VGPURecords:
     """What is remembered; a file that makes no sense is put aside."""
     try:
-        return vgpu_store.read(access.state)
+        return state_files.read_vgpus(access.state)
     except exception.StateDamaged as error:
         if not may_put_aside:
             warn(f'{error} It is not used.')
             return values.VGPURecords()
-        aside = access.state.set_aside(vgpu_store.FILE, '.corrupt')
+        aside = access.state.set_aside(state_files.VGPUS_FILE, '.corrupt')
         warn(f'{error} It is {aside} now, and not used any more.')
         return values.VGPURecords()

@@ -25,12 +25,11 @@ import typing
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import heterogeneous
+from nova_vgpu.host import gpu_modes
 from nova_vgpu.host import locks
 from nova_vgpu.host import pci_functions
-from nova_vgpu.host import sriov
 from nova_vgpu.host import sysfs
-from nova_vgpu.host import vendor_vfio
+from nova_vgpu.host import virtual_functions
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import vgpu_executor
 from nova_vgpu.reconcile import preconditions
@@ -124,7 +123,9 @@ class Executor:
             for name in sorted(self._read_gpu(step.gpu).functions):
                 if name in owners and owners[name].running:
                     raise vgpu_executor.in_use(step.gpu, name, owners[name])
-            sriov.repair_driver(self._access.tree, _address(step.gpu))
+            virtual_functions.repair_driver(
+                self._access.tree, _address(step.gpu)
+            )
 
     def _set_vfs(self, step: values.SetVFs) -> bool:
         if self._are_vfs_set(step):
@@ -133,7 +134,7 @@ class Executor:
         if step not in self._reported:
             try:
                 self._change_vfs(step)
-            except sriov.NotYet:
+            except virtual_functions.NotYet:
                 return False
             self._reported.add(step)
         return self._are_vfs_set(step)
@@ -156,11 +157,13 @@ class Executor:
         tool = (access.run, access.sriov_manage) if is_nvidia else None
         arguments = tool, access.timeout, (self._lock,)
         if step.after:
-            sriov.set_vfs(access.tree, address, step.after, *arguments)
+            virtual_functions.set_vfs(
+                access.tree, address, step.after, *arguments
+            )
             return
         with self._exclude_claims():
             self._require_unused(self._read_gpu(step.gpu))
-            sriov.set_vfs(access.tree, address, 0, *arguments)
+            virtual_functions.set_vfs(access.tree, address, 0, *arguments)
 
     def _require_unused(self, gpu: values.PhysicalGPU) -> None:
         """No vGPU or VF of it is in use, and no vGPU exists or is defined."""
@@ -213,7 +216,7 @@ class Executor:
 
     def _set_heterogeneous(self, step: values.SetHeterogeneous) -> None:
         access, gpu = self._access, _address(step.gpu)
-        heterogeneous.set_mixing(
+        gpu_modes.set_heterogeneous(
             access.run, access.nvidia_smi, gpu, step.after, access.timeout
         )
 
@@ -247,11 +250,11 @@ class Executor:
     def _write_type(self, address: str, number: int) -> None:
         access = self._access
         try:
-            vendor_vfio.write_type_in_time(
+            virtual_functions.write_type_in_time(
                 access.tree, address, number, access.timeout
             )
         except OSError as error:
-            raise sriov.failed_write(error) from error
+            raise virtual_functions.failed_write(error) from error
 
 
 def _address(gpu: str) -> values.PciAddress:

@@ -27,7 +27,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import pci_functions
-from nova_vgpu.host import vendor_vfio
+from nova_vgpu.host import virtual_functions
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import mdev_records
 from nova_vgpu.reconcile import preconditions
@@ -114,7 +114,7 @@ class VGPUExecutor:
                 f'Clear it with {_MANUALLY} if it is not needed.',
             )
         vgpu_type = preconditions.choose(step.after, str(address), offered)
-        number = vendor_vfio.number_of(vgpu_type)
+        number = virtual_functions.number_of(vgpu_type)
         self._access.write_type(str(address), number)
         if self._read_function(address)[0] is None:
             raise exception.StepFailed(

@@ -24,7 +24,7 @@ import time
 import types
 import typing
 
-from nova_vgpu.host import notify
+from nova_vgpu.host import systemd
 
 #: Devices come in crowds: one round is enough for all of a second.
 _CROWD_SECONDS = 1.0
@@ -48,7 +48,7 @@ class Waiter:
 
     def __init__(
         self,
-        notifier: notify.Notifier,
+        notifier: systemd.Notifier,
         events: Events | None = None,
         crowd_seconds: float = _CROWD_SECONDS,
     ) -> None:

@@ -19,7 +19,7 @@ nothing. More than one match is ambiguous.
 
 A release of the driver may give an id to another type. A configuration that
 names the id would then serve that other type without any notice. So the names
-are stored (:mod:`nova_vgpu.host.state`) and compared here. Such a
+are stored (:mod:`nova_vgpu.host.state_files`) and compared here. Such a
 configuration has to be corrected before anything is done.
 
 A message that appears only once is easily missed. An id that nova.conf uses is

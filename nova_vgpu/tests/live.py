@@ -30,9 +30,9 @@ from nova_vgpu.cmd import main
 from nova_vgpu.conf import devices
 from nova_vgpu.host import mdevs
 from nova_vgpu.host import state
-from nova_vgpu.host import stored
+from nova_vgpu.host import state_files
 from nova_vgpu.host import sysfs
-from nova_vgpu.host import vendor_vfio
+from nova_vgpu.host import virtual_functions
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import step_runner
@@ -166,7 +166,7 @@ class LiveHost(fixtures.Fixture):
     def load(self, text: str) -> values.Configuration:
         """A nova.conf with this in it, and what is stored."""
         declared = values.Configuration(declare(text))
-        return stored.recall(declared, self.access.state.path)
+        return state_files.recall(declared, self.access.state.path)
 
     def restore(self) -> step_runner.Outcome | None:
         return apply.restore(self.access, Recorder())
@@ -199,10 +199,12 @@ class LiveHost(fixtures.Fixture):
     def set_type(self, address: str, type_name: str) -> None:
         """Make a vGPU of a function, as nova-compute does it."""
         number = self._find_type(address, type_name).number
-        vendor_vfio.write_type(self.machine.kernel.files, address, number)
+        virtual_functions.write_type(
+            self.machine.kernel.files, address, number
+        )
 
     def clear_type(self, address: str) -> None:
-        vendor_vfio.write_type(self.machine.kernel.files, address, 0)
+        virtual_functions.write_type(self.machine.kernel.files, address, 0)
 
     def stop_mdev(self, uuid: str) -> None:
         """Leave nothing of an mdev but its definition."""

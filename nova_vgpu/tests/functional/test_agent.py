@@ -27,9 +27,9 @@ from nova_vgpu import configuration
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import locks
-from nova_vgpu.host import notify
 from nova_vgpu.host import state
-from nova_vgpu.host import vendor_vfio
+from nova_vgpu.host import systemd
+from nova_vgpu.host import virtual_functions
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import exporter
 from nova_vgpu.lifecycle import host_access
@@ -64,7 +64,7 @@ class Script(waiting.Waiter):
     """Instead of a wait, the next thing happens; after the last, the end."""
 
     def __init__(self, happenings: Iterator[Happening]) -> None:
-        super().__init__(notify.Notifier({}))
+        super().__init__(systemd.Notifier({}))
         self._happenings = happenings
 
     def wait(self, seconds: float) -> bool:
@@ -129,7 +129,7 @@ class AgentTestCase(testtools.TestCase):
                 self.prepare,
                 agent.Settings(30.0, enforce),
                 script,
-                notify.Notifier({}),
+                systemd.Notifier({}),
                 self.said.append,
                 self.show,
             ).run()
@@ -211,7 +211,7 @@ class TestRepair(AgentTestCase):
         kernel = self.machine.kernel
         has_server, idle = kernel.get(parse(L40S)).vf_addresses[:2]
         for function in (has_server, idle):
-            vendor_vfio.write_type(kernel.files, str(function), L40S_12A)
+            virtual_functions.write_type(kernel.files, str(function), L40S_12A)
         server = self.machine.libvirt.define_guest(
             'instance-1', functions={str(has_server): 'NVIDIA L40S-12A'}
         )

@@ -76,14 +76,14 @@ ONLY_IN = {
         'sandbox/libvirt_host.py',
     ),
     'nova': ('compute/',),
-    'pynvml': ('host/nvml.py',),
+    'pynvml': ('host/gpu_modes.py',),
     'nova_vgpu.compute': ('compute/',),
     'openstack': ('placement/',),
     'keystoneauth1': ('placement/',),
     'placement': ('sandbox/',),
     'waitress': ('sandbox/',),
     'prometheus_client': ('lifecycle/exporter.py',),
-    'pyudev': ('host/udev.py',),
+    'pyudev': ('host/systemd.py',),
     'nova_vgpu.sandbox': ('sandbox/', 'cmd/demo'),
 }
 MAY_OPEN_FILES = (

@@ -16,7 +16,7 @@ import pathlib
 
 from nova_vgpu import exception
 from nova_vgpu.compute import planner
-from nova_vgpu.host import gpu_store
+from nova_vgpu.host import state_files
 from nova_vgpu.tests.functional.compute import test_servers
 
 T4 = test_servers.T4
@@ -36,7 +36,7 @@ class DeadGPUTest(test_servers.OurTestBase):
     def forget(self) -> None:
         """As if a release before this one had run."""
         path = pathlib.Path(planner.Planner.own_state_path or '')
-        (path / gpu_store.FILE).unlink()
+        (path / state_files.GPUS_FILE).unlink()
 
     def test_the_service_starts_and_says_so(self) -> None:
         self.restart_host('host1', self.alive)

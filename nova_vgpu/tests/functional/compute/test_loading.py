@@ -28,7 +28,7 @@ import testtools
 from testtools import matchers
 
 from nova_vgpu.compute import privileged
-from nova_vgpu.host import vendor_vfio
+from nova_vgpu.host import virtual_functions
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 
@@ -38,7 +38,7 @@ class LoadingTest(testtools.TestCase):
         """It refuses what was not made for it; see also its unit tests."""
         context = nova.privsep.sys_admin_pctxt
         self.assertTrue(context.is_entrypoint(privileged.write_type))
-        self.assertFalse(context.is_entrypoint(vendor_vfio.write_type))
+        self.assertFalse(context.is_entrypoint(virtual_functions.write_type))
 
     def test_a_write_that_hangs_does_not_keep_novas_helper(self) -> None:
         """It has few threads, and all that is privileged goes to them."""
@@ -50,7 +50,7 @@ class LoadingTest(testtools.TestCase):
         with (
             fixtures.MockPatchObject(privileged, '_SECONDS', 0.01),
             fixtures.MockPatchObject(
-                vendor_vfio, 'write_type', lambda *_args: stuck.wait(60)
+                virtual_functions, 'write_type', lambda *_args: stuck.wait(60)
             ),
         ):
             error = self.assertRaises(

@@ -22,7 +22,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import locks
 from nova_vgpu.host import state
-from nova_vgpu.host import vgpu_store
+from nova_vgpu.host import state_files
 from nova_vgpu.tests.functional.compute import test_servers
 from nova_vgpu.tests.functional.compute import test_vendor_vfio
 
@@ -151,7 +151,7 @@ class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
     def test_one_that_was_enabled_by_hand_keeps_its_type(self) -> None:
         root = self.useFixture(fixtures.TempDir()).path
         directory = state.StateDirectory(root)
-        vgpu_store.write(
+        state_files.write_vgpus(
             directory,
             values.VGPURecords({}, {'0000:41:00.4': 'NVIDIA L40S-24Q'}),
         )
@@ -167,7 +167,7 @@ class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
         self._delete_server(server)
         self._run_periodics()
         self.assertEqual([test_vendor_vfio.L40S_24Q, 0, 0], self.kept_types())
-        (pathlib.Path(root) / vgpu_store.FILE).write_text('nonsense')
+        (pathlib.Path(root) / state_files.VGPUS_FILE).write_text('nonsense')
         self._run_periodics()
         self.assertIn(
             'Could not tell what is kept by hand', self.stdlog.logger.output

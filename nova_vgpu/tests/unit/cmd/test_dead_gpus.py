@@ -13,8 +13,8 @@
 """The commands on a host that lost a GPU which nova.conf lists."""
 
 from nova_vgpu import values
-from nova_vgpu.host import gpu_store
 from nova_vgpu.host import state
+from nova_vgpu.host import state_files
 from nova_vgpu.tests import live
 from nova_vgpu.tests.unit.cmd import test_changes
 
@@ -59,8 +59,8 @@ class TestDeadGPU(test_changes.ChangeTestCase):
 
     def test_nova_compute_has_seen_it(self) -> None:
         directory = self.host.path / 'nova'
-        gpu_store.write(
-            state.StateDirectory(str(directory / gpu_store.DIRECTORY)),
+        state_files.write_gpus(
+            state.StateDirectory(str(directory / state_files.NOVA_DIRECTORY)),
             frozenset({live.T4}),
         )
         self.config.write_text(

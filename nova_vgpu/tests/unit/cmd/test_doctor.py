@@ -29,7 +29,7 @@ from nova_vgpu.sandbox import tree
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.unit.cmd import test_commands
 from nova_vgpu.tests.unit.host import test_environment
-from nova_vgpu.tests.unit.host import test_nvml
+from nova_vgpu.tests.unit.host import test_gpu_modes
 
 BY_NAME = '[devices]\nenabled_vgpu_types = T4-2Q\n'
 BY_ID = '[devices]\nenabled_vgpu_types = nvidia-231\n'
@@ -58,7 +58,7 @@ class DoctorTestCase(test_commands.CommandTestCase):
             ),
         ):
             self.useFixture(fixtures.MonkeyPatch(name, value))
-        self.library = test_nvml.FakeNVML(nvmlDeviceGetEccMode=[0, 0])
+        self.library = test_gpu_modes.FakeNVML(nvmlDeviceGetEccMode=[0, 0])
         self.library.answers['nvmlDeviceGetVgpuHeterogeneousMode'] = 0
         self.set_library(self.library)
         self.config.write_text(BY_NAME)

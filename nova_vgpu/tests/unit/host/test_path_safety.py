@@ -29,11 +29,10 @@ import testtools
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import sriov
 from nova_vgpu.host import state
+from nova_vgpu.host import state_files
 from nova_vgpu.host import tools
-from nova_vgpu.host import vendor_vfio
-from nova_vgpu.host import vgpu_store
+from nova_vgpu.host import virtual_functions
 from nova_vgpu.lifecycle import journal
 from nova_vgpu.lifecycle import step_executor
 from nova_vgpu.tests import live
@@ -125,7 +124,7 @@ class TestPathSafety(testtools.TestCase):
         self, address: str, number: int
     ) -> None:
         with self.expected_errors():
-            vendor_vfio.write_type(self.tree, address, number)
+            virtual_functions.write_type(self.tree, address, number)
         self.assert_only_allowed()
 
     @hypothesis.given(
@@ -185,7 +184,10 @@ class TestPathSafety(testtools.TestCase):
                 executor.attempt(step)
         self.assert_only_allowed()
         for argv in ran:
-            self.assertIn(argv[0], (sriov.DEFAULT_TOOL, '/usr/bin/nvidia-smi'))
+            self.assertIn(
+                argv[0],
+                (virtual_functions.DEFAULT_TOOL, '/usr/bin/nvidia-smi'),
+            )
             address = argv[-1]
             self.assertEqual(address, str(values.PciAddress.parse(address)))
 
@@ -199,12 +201,12 @@ class TestPathSafety(testtools.TestCase):
             json.dumps({'mdevs': functions, 'functions': {}}),
         ):
             with fixtures.TempDir() as directory:
-                (pathlib.Path(directory.path) / vgpu_store.FILE).write_text(
-                    content
-                )
+                (
+                    pathlib.Path(directory.path) / state_files.VGPUS_FILE
+                ).write_text(content)
                 where = state.StateDirectory(directory.path)
                 with self.expected_errors():
-                    for address in vgpu_store.read(where).functions:
+                    for address in state_files.read_vgpus(where).functions:
                         self.assertEqual(
                             address, str(values.PciAddress.parse(address))
                         )

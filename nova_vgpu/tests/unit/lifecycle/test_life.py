@@ -22,7 +22,7 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.host import locks
-from nova_vgpu.host import vendor_vfio
+from nova_vgpu.host import virtual_functions
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import drift_report
 from nova_vgpu.lifecycle import step_runner
@@ -511,7 +511,7 @@ class TestMisfortune(testtools.TestCase):
         self.addCleanup(stuck.set)
         self.useFixture(
             fixtures.MockPatchObject(
-                vendor_vfio, 'write_type', lambda *_args: stuck.wait(60)
+                virtual_functions, 'write_type', lambda *_args: stuck.wait(60)
             )
         )
         access = self.host.make_host_access(timeout=0.2)

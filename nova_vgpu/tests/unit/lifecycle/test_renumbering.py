@@ -18,7 +18,7 @@ import testtools
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.host import type_id_store
+from nova_vgpu.host import state_files
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import drift_report
 from nova_vgpu.sandbox import boards
@@ -52,7 +52,7 @@ class RenumberingTestCase(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.host = self.useFixture(live.LiveHost(*live.bare_gpus()))
-        self.file = self.host.path / 'state' / type_id_store.FILE
+        self.file = self.host.path / 'state' / state_files.TYPES_FILE
 
     def upgrade(self) -> None:
         """Reboot into the new driver, which knows no vGPU by itself."""
@@ -60,7 +60,7 @@ class RenumberingTestCase(testtools.TestCase):
         self.host.machine.kernel.reboot(upgrade=True)
 
     def remembered(self) -> dict[str, str | None]:
-        return dict(type_id_store.read(self.host.access.state))
+        return dict(state_files.recall_types(self.host.access.state).names)
 
     def names_now(self) -> dict[str, str | None]:
         names: dict[str, str | None] = {}
@@ -136,7 +136,7 @@ class TestUpgrade(RenumberingTestCase):
     def test_names_that_show_only_once_functions_are_enabled(self) -> None:
         """Then those are enabled, and no vGPU of another type is made."""
         self.host = self.useFixture(live.LiveHost(*live.bare_gpus()[1:]))
-        self.file = self.host.path / 'state' / type_id_store.FILE
+        self.file = self.host.path / 'state' / state_files.TYPES_FILE
         access = self.host.make_host_access(complete=lambda host: host)
         declared = BY_ID.replace(f'{_id_of("T4-4Q")}, ', '')
         apply.apply(access, self.host.load(declared), live.Recorder())

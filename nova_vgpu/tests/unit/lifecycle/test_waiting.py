@@ -18,7 +18,7 @@ import time
 
 import testtools
 
-from nova_vgpu.host import notify
+from nova_vgpu.host import systemd
 from nova_vgpu.lifecycle import waiting
 
 LONG = 600.0
@@ -44,7 +44,7 @@ class Pipe:
         os.close(self._writer)
 
 
-class Heart(notify.Notifier):
+class Heart(systemd.Notifier):
     """Counts the signs of life."""
 
     def __init__(self, seconds: float | None = None) -> None:

@@ -21,7 +21,7 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import vendor_vfio
+from nova_vgpu.host import virtual_functions
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import tree
@@ -41,10 +41,12 @@ class TestWriteType(testtools.TestCase):
         )
 
     def write(self, address: str, number: int) -> None:
-        vendor_vfio.write_type(files.Files(str(self.root)), address, number)
+        virtual_functions.write_type(
+            files.Files(str(self.root)), address, number
+        )
 
     def test_it_is_set_and_taken_back(self) -> None:
-        number = vendor_vfio.number_of(values.VGPUType('nvidia-1155'))
+        number = virtual_functions.number_of(values.VGPUType('nvidia-1155'))
         self.write(VF, number)
         self.assertEqual('1155\n', self.file.read_text())
         self.write('41:00.4', 0)
@@ -125,7 +127,7 @@ class TestWriteTypeInTime(TestWriteType):
 
     def write(self, address: str, number: int) -> None:
         root = files.Files(str(self.root))
-        vendor_vfio.write_type_in_time(root, address, number, 60)
+        virtual_functions.write_type_in_time(root, address, number, 60)
 
     def test_a_write_that_hangs_costs_one_function_only(self) -> None:
         stuck = StuckFiles(str(self.root))
@@ -133,7 +135,7 @@ class TestWriteTypeInTime(TestWriteType):
         for expected in (errno.ETIMEDOUT, errno.EBUSY, errno.EBUSY):
             error = self.assertRaises(
                 OSError,
-                vendor_vfio.write_type_in_time,
+                virtual_functions.write_type_in_time,
                 stuck,
                 VF,
                 1155,
@@ -142,7 +144,7 @@ class TestWriteTypeInTime(TestWriteType):
             self.assertEqual(expected, error.errno)
             self.assertIn('kernel log', str(error))
         self.assertEqual(1, stuck.tried)
-        vendor_vfio.write_type_in_time(stuck, '0000:41:00.5', 1155, 60)
+        virtual_functions.write_type_in_time(stuck, '0000:41:00.5', 1155, 60)
         stuck.stuck.set()
         for thread in threading.enumerate():
             if VF in thread.name:

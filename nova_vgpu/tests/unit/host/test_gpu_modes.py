@@ -20,14 +20,14 @@ from unittest import mock
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.host import nvml
+from nova_vgpu.host import gpu_modes
 
 T4 = values.PciAddress.parse('84:00.0')
 A40 = values.PciAddress.parse('41:00.0')
 
 
 def make_gpu(
-    address: values.PciAddress, driver: str = nvml.DRIVER
+    address: values.PciAddress, driver: str = gpu_modes.DRIVER
 ) -> values.PhysicalGPU:
     return values.PhysicalGPU(address.node_device_name, address, driver=driver)
 
@@ -85,7 +85,7 @@ class NVMLTestCase(testtools.TestCase):
     ) -> values.ModesRead:
         modules = typing.cast(typing.Any, {'pynvml': library})
         with mock.patch.dict('sys.modules', modules):
-            return nvml.read_modes(
+            return gpu_modes.read_modes(
                 values.Host(tuple(map(make_gpu, addresses or (T4,))))
             )
 
@@ -118,7 +118,9 @@ class TestAnswers(NVMLTestCase):
         with mock.patch.dict(
             'sys.modules', typing.cast(typing.Any, {'pynvml': library})
         ):
-            found = nvml.read_modes(values.Host((make_gpu(T4, 'nouveau'),)))
+            found = gpu_modes.read_modes(
+                values.Host((make_gpu(T4, 'nouveau'),))
+            )
         self.assertEqual(values.ModesRead(), found)
         self.assertEqual([], library.asked)
 

@@ -10,12 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""systemd's notify protocol: lines of text to a datagram socket.
+"""What the agent has of systemd: events of udev, and the notify protocol.
 
-systemd names the socket in ``NOTIFY_SOCKET``, and in ``WATCHDOG_USEC`` how
-often it wants to hear that the service is alive. A name that begins with ``@``
-is one in the abstract namespace. Without a name nothing is sent: systemd did
-not start the program.
+udev tells of PCI devices and mdevs. An event is only a reason to read the
+host, which shows what happened. Parents of mdevs are PCI devices, which send
+events when their types appear or disappear.
+
+The notify protocol sends lines of text to a datagram socket. systemd names the
+socket in ``NOTIFY_SOCKET``, and in ``WATCHDOG_USEC`` how often it wants to
+hear that the service is alive. A name that begins with ``@`` is one in the
+abstract namespace. Without a name nothing is sent: systemd did not start the
+program.
 
 Not oslo.service, which sends READY=1 only, and not sdnotify, which would save
 ten lines: it lacks the watchdog's interval and reads os.environ itself.
@@ -23,8 +28,53 @@ ten lines: it lacks the watchdog's interval and reads os.environ itself.
 
 from collections.abc import Mapping
 import contextlib
+import errno
 import os
 import socket
+import typing
+
+_SUBSYSTEMS = ('pci', 'mdev')
+
+
+class UdevEvents:
+    """A source of events; ``fileno`` can be polled."""
+
+    def __init__(self, monitor: typing.Any) -> None:
+        self._monitor = monitor
+
+    def fileno(self) -> int:
+        return int(self._monitor.fileno())
+
+    def drain(self) -> None:
+        """Discard all events received so far."""
+        while self._has_one():
+            pass
+
+    def _has_one(self) -> bool:
+        try:
+            return self._monitor.poll(timeout=0) is not None
+        except OSError as error:
+            if error.errno != errno.ENOBUFS:
+                raise
+            return True  # the buffer overflowed; all are discarded anyway
+
+
+def listen_to_udev() -> UdevEvents | None:
+    """Start to listen; None if pyudev or udev's library is missing.
+
+    :raises OSError: if the kernel does not let this process listen_to_udev.
+    """
+    try:
+        import pyudev
+
+        context = pyudev.Context()  # here it loads the library
+    except ImportError:
+        return None
+    monitor = pyudev.Monitor.from_netlink(context)
+    for subsystem in _SUBSYSTEMS:
+        monitor.filter_by(subsystem)
+    monitor.start()
+    return UdevEvents(monitor)
 
 
 class Notifier:

@@ -17,7 +17,7 @@ import socket
 import fixtures
 import testtools
 
-from nova_vgpu.host import host_name
+from nova_vgpu.host import source
 
 
 class TestNodeName(testtools.TestCase):
@@ -31,7 +31,7 @@ class TestNodeName(testtools.TestCase):
             fixtures.MonkeyPatch('socket.gethostname', lambda: name),
             fixtures.MonkeyPatch('socket.getaddrinfo', resolve),
         ):
-            return host_name.get_node_name()
+            return source.find_own_name()
 
     def test_it_is_the_full_name_if_there_is_one(self) -> None:
         for case, name, canonical, expected in (

@@ -10,18 +10,25 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Modes of NVIDIA's GPUs, read through NVML.
+"""Modes of NVIDIA's GPUs: read through NVML, set by nvidia-smi.
 
-The library comes with the driver, its binding with the package nvidia-ml-py;
-a host may lack either. An unknown value is None: a GPU without ECC, a driver
-that is too old and a host without NVML look alike, and nothing is guessed.
+NVML comes with the driver, its binding with the package nvidia-ml-py; a host
+may lack either. An unknown value is None: a GPU without ECC, a driver that is
+too old and a host without NVML look alike, and nothing is guessed.
+
+Heterogeneous mode allows vGPUs of different sizes on one GPU. It can be
+changed only while the GPU has no vGPU, and is lost when the host reboots. ::
+
+    nvidia-smi vgpu -shm 1 -i <GPU>
 """
 
 from collections.abc import Callable
 import types
 import typing
 
+from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.host import tools
 
 _Answer = typing.TypeVar('_Answer')
 
@@ -34,6 +41,8 @@ _POLICIES = {
     2: values.SchedulerPolicy.EQUAL_SHARE,
     3: values.SchedulerPolicy.FIXED_SHARE,
 }
+DEFAULT_TOOL = '/usr/bin/nvidia-smi'
+_SHOWN = 400
 
 
 def read_modes(host: values.Host) -> values.ModesRead:
@@ -120,3 +129,31 @@ def _text(answer: str | bytes) -> str:
     if isinstance(answer, bytes):
         return answer.decode('utf-8', 'replace')
     return answer
+
+
+def set_heterogeneous(
+    run: tools.Run,
+    path: str,
+    gpu: values.PciAddress,
+    wanted: bool,
+    seconds: float,
+) -> None:
+    """Allow vGPUs of different sizes on a GPU, or of one size only.
+
+    :raises StepFailed: if it cannot be done.
+    """
+    argv = [path, 'vgpu', '-shm', '1' if wanted else '0', '-i', str(gpu)]
+    try:
+        finished = run(argv, seconds)
+    except (tools.MissingError, tools.TimedOut) as error:
+        raise exception.StepFailed(
+            f'{error}.', 'Is the vGPU host driver installed and running?'
+        ) from error
+    if finished.code:
+        said = ' '.join(finished.output.split())[:_SHOWN] or 'nothing'
+        raise exception.StepFailed(
+            f'nvidia-smi ended with exit code {finished.code} and printed: '
+            f'{said}.',
+            'Not every GPU and driver supports mixed sizes; without it, all '
+            'vGPUs of a GPU must have one size.',
+        )
