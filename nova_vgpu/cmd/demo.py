@@ -33,7 +33,7 @@ from nova_vgpu.cmd import base
 from nova_vgpu.host import source as host_source
 from nova_vgpu.placement import targets
 from nova_vgpu.plan import mapper
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import placement as placement_server
 from nova_vgpu.sandbox import tree
@@ -167,8 +167,8 @@ class Demo(base.Command):
         plan = mapper.make_plan(
             loaded.plan_input(host, source.read_modes(host))
         )
-        target = publish_target.Target(
-            plan, NODE, publish_target.Mode.FULL, create_root=True
+        target = providers.Target(
+            plan, NODE, providers.Mode.FULL, create_root=True
         )
         with placement_server.run_placement(directory / 'placement') as url:
             placement = _connect(directory / 'access', url)

@@ -15,7 +15,7 @@
 import argparse
 
 from nova_vgpu.cmd import provider_base
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 
 
 class HandBack(provider_base.ChangePlacement):
@@ -31,14 +31,12 @@ class HandBack(provider_base.ChangePlacement):
     printed when it is made. If there is nothing to change, nothing is written.
     """
 
-    def make_target(
-        self, parsed_args: argparse.Namespace
-    ) -> publish_target.Target:
+    def make_target(self, parsed_args: argparse.Namespace) -> providers.Target:
         # First: without libvirt nothing else needs to be read.
         guests = self.source.read_guests()
-        return publish_target.Target(
+        return providers.Target(
             provider_base.read_plan(self),
             provider_base.node_of(self, parsed_args),
-            publish_target.Mode.HAND_BACK,
+            providers.Mode.HAND_BACK,
             guests=guests,
         )

@@ -24,10 +24,10 @@ from nova_vgpu.cmd import base
 from nova_vgpu.cmd import provider_base
 from nova_vgpu.cmd import provider_text
 from nova_vgpu.placement import targets
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 
 EXIT_DIFFERS = 1
-_MODES = (publish_target.Mode.TRAITS, publish_target.Mode.FULL)
+_MODES = (providers.Mode.TRAITS, providers.Mode.FULL)
 
 
 class ShowProviders(base.Lister):
@@ -117,7 +117,7 @@ class DiffProviders(base.Lister):
         if not self._difference.changes and not self._difference.problems:
             what = (
                 'Placement agrees'
-                if target.mode is publish_target.Mode.FULL
+                if target.mode is providers.Mode.FULL
                 else 'The traits in Placement agree'
             )
             self.say(f'{what} with the plan.')
@@ -149,9 +149,7 @@ class SyncProviders(provider_base.ChangePlacement):
         _add_target(parser)
         return parser
 
-    def make_target(
-        self, parsed_args: argparse.Namespace
-    ) -> publish_target.Target:
+    def make_target(self, parsed_args: argparse.Namespace) -> providers.Target:
         return _target(self, parsed_args)
 
 
@@ -159,7 +157,7 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--mode',
         choices=[mode.value for mode in _MODES],
-        default=publish_target.Mode.TRAITS.value,
+        default=providers.Mode.TRAITS.value,
         help="traits: set the traits of Nova's providers. full: also create "
         'providers and inventories. Default: traits.',
     )
@@ -178,15 +176,15 @@ def _add_target(parser: argparse.ArgumentParser) -> None:
 
 def _target(
     command: base.Command, parsed_args: argparse.Namespace
-) -> publish_target.Target:
+) -> providers.Target:
     """The target of the options.
 
     :raises UsageError: if the options contradict each other.
     :raises InvalidLibvirtGPUConfig: if the plan is invalid.
     """
-    mode = publish_target.Mode(parsed_args.mode)
+    mode = providers.Mode(parsed_args.mode)
     _require_full(mode, parsed_args)
-    return publish_target.Target(
+    return providers.Target(
         provider_base.read_plan(command),
         provider_base.node_of(command, parsed_args),
         mode,
@@ -196,7 +194,7 @@ def _target(
 
 
 def _require_full(
-    mode: publish_target.Mode, parsed_args: argparse.Namespace
+    mode: providers.Mode, parsed_args: argparse.Namespace
 ) -> None:
     """Refuse options that have no effect without ``--mode full``.
 
@@ -210,7 +208,7 @@ def _require_full(
         )
         if is_given
     ]
-    if given and mode is not publish_target.Mode.FULL:
+    if given and mode is not providers.Mode.FULL:
         only = 'is' if len(given) == 1 else 'are'
         raise exception.UsageError(
             f'{" and ".join(given)} {only} for --mode full only, and the mode '

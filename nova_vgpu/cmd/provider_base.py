@@ -21,7 +21,7 @@ from nova_vgpu.cmd import base
 from nova_vgpu.cmd import provider_text
 from nova_vgpu.placement import targets
 from nova_vgpu.plan import mapper
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 
 if typing.TYPE_CHECKING:
     from nova_vgpu.placement import client
@@ -40,9 +40,7 @@ class ChangePlacement(base.Command):
         )
         return parser
 
-    def make_target(
-        self, parsed_args: argparse.Namespace
-    ) -> publish_target.Target:
+    def make_target(self, parsed_args: argparse.Namespace) -> providers.Target:
         """The target state of Placement."""
         raise NotImplementedError
 

@@ -36,10 +36,8 @@ from nova_vgpu.compute import log
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import tree
 from nova_vgpu.publish import decision
-from nova_vgpu.publish import full_sync
-from nova_vgpu.publish import ownership
+from nova_vgpu.publish import providers
 from nova_vgpu.publish import take_over
-from nova_vgpu.publish import target as publish_target
 
 LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
@@ -69,7 +67,7 @@ class Publisher:
         # How often allocations may still be moved before an update goes on.
         self._moves_left = _MOVES
         self._additional: tree.Additional | None = None
-        self._target = publish_target.Target(values.Plan(), '')
+        self._target = providers.Target(values.Plan(), '')
 
     def update(
         self, provider_tree: tree.Tree, node: str, plan: values.Plan
@@ -81,9 +79,7 @@ class Publisher:
         fenced while they are used.
         """
         if self._target.plan is not plan or self._target.node != node:
-            self._target = publish_target.Target(
-                plan, node, publish_target.Mode.DRIVER
-            )
+            self._target = providers.Target(plan, node, providers.Mode.DRIVER)
         additional = self.read_provider_config()
         before = tree.read(provider_tree, node, additional)
         if take_over.is_needed(self._target, before):
@@ -92,7 +88,7 @@ class Publisher:
         self._moves_left = _MOVES
         decided = self._decide(before)
         self._problem_log.say(decided.problems)
-        own = full_sync.list_own(self._target, before) if additional else ()
+        own = providers.list_own(self._target, before) if additional else ()
         if not decided.changes and not own:
             return
         with tree.all_or_nothing(provider_tree):
@@ -126,7 +122,7 @@ class Publisher:
             inventory.resource_class
             for node in list(provider_tree.roots_by_name)
             for held in tree.read(provider_tree, node, additional).providers
-            if ownership.is_of_gpu(held, node, ())
+            if providers.is_of_gpu(held, node, ())
             for inventory in held.inventories
         )
 
@@ -154,7 +150,7 @@ class Publisher:
     def _decide(self, before: values.PlacementTree) -> values.Difference:
         """Decide with the usage of those providers that it matters for."""
         decided = decision.decide(self._target, before)
-        dependent = full_sync.list_dependent(decided)
+        dependent = decision.list_dependent(decided)
         if not dependent:
             return decided
         with_usage = tuple(

@@ -20,7 +20,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.publish import decision
 from nova_vgpu.publish import hand_back
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 from nova_vgpu.publish import trait_sync
 
 if typing.TYPE_CHECKING:
@@ -53,7 +53,7 @@ def connect(
 
 
 def diff(
-    placement: 'client.PlacementClient', target: publish_target.Target
+    placement: 'client.PlacementClient', target: providers.Target
 ) -> values.Difference:
     """Where Placement differs from the target."""
     return decision.decide(target, _read_tree(placement, target))
@@ -61,7 +61,7 @@ def diff(
 
 def sync(
     placement: 'client.PlacementClient',
-    target: publish_target.Target,
+    target: providers.Target,
     report: Callable[[values.Change], None],
 ) -> values.Difference:
     """Bring Placement to the target; can be repeated at any time.
@@ -80,14 +80,14 @@ def sync(
 
 
 def _read_tree(
-    placement: 'client.PlacementClient', target: publish_target.Target
+    placement: 'client.PlacementClient', target: providers.Target
 ) -> values.PlacementTree:
     from nova_vgpu.placement import client
 
-    if target.mode is publish_target.Mode.HAND_BACK:
-        names = hand_back.list_names_of_interest(target.plan, target.node)
+    if target.mode is providers.Mode.HAND_BACK:
+        names = hand_back.list_ending(target)
         return placement.read_tree(target.node, consumers_of=names)
-    if target.mode is publish_target.Mode.TRAITS:
-        names = trait_sync.list_names_of_interest(target.plan, target.node)
+    if target.mode is providers.Mode.TRAITS:
+        names = trait_sync.list_names_of_interest(target)
         return placement.read_tree(target.node, client.Part.TRAITS, names)
     return placement.read_tree(target.node)

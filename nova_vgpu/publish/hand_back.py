@@ -28,12 +28,12 @@ from collections.abc import Iterator
 import dataclasses
 
 from nova_vgpu import values
-from nova_vgpu.publish import hand_back_problems as problems_of
 from nova_vgpu.publish import inventories
-from nova_vgpu.publish import ownership
 from nova_vgpu.publish import providers
+from nova_vgpu.publish import take_over
 from nova_vgpu.publish import trait_sync
-from nova_vgpu.publish import transfers
+
+_WITH_THIS_DRIVER = 'Start nova-compute with this driver again'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -42,54 +42,59 @@ class _Place:
 
     gpu: values.PhysicalGPU
     function: values.VirtualFunction
-    transfer: transfers.Transfer
+    transfer: take_over.Transfer
 
 
 def diff_hand_back(
-    plan: values.Plan,
-    guests: Iterable[values.Guest],
-    tree: values.PlacementTree,
+    target: providers.Target, tree: values.PlacementTree
 ) -> values.Difference:
     """What to change so that Nova's own driver can go on from there.
 
-    :param tree: with the consumers of :func:`list_names_of_interest`.
+    :param target: with the guests of the host.
+    :param tree: with the consumers of :func:`list_ending`.
     """
-    if tree.root is None:
-        return values.Difference(problems=(trait_sync.no_root(tree.node),))
-    by_uuid = {guest.uuid: guest for guest in guests}
+    guests = {guest.uuid: guest for guest in target.guests}
     places: list[_Place] = []
     problems: list[values.Problem] = []
-    ending = list(_list_ending(plan, tree))
+    ending = [
+        (gpu, held)
+        for name, gpu in list_ending(target).items()
+        if (held := tree.find(name))
+    ]
     for gpu, held in ending:
         for consumer in tree.consumers:
             if consumer.held_of(held.uuid):
-                found = _find_places(gpu, held, consumer, by_uuid, tree)
+                found = _find_places(gpu, held, consumer, guests, tree)
                 if isinstance(found, values.Problem):
                     problems.append(found)
                 else:
                     places.extend(found)
     problems.extend(_check_room(places))
-    if not problems:
-        return values.Difference(
-            (
-                *_make_providers(places, tree),
-                *_reshape(places, tree),
-                *(values.DeleteProvider(p.uuid, p.name) for _, p in ending),
-            ),
-            tuple(_list_left_behind(plan, tree)),
-        )
+    left_behind = _list_left_behind(target, tree)
+    if problems:
+        return values.Difference(problems=(*problems, *left_behind))
     return values.Difference(
-        problems=(*problems, *_list_left_behind(plan, tree))
+        (
+            *_make_providers(places, tree),
+            *_reshape(places, tree),
+            *(values.DeleteProvider(p.uuid, p.name) for _, p in ending),
+        ),
+        tuple(left_behind),
     )
 
 
-def list_names_of_interest(plan: values.Plan, node: str) -> frozenset[str]:
-    """The providers whose consumers :func:`diff_hand_back` has to know."""
-    return frozenset(
-        providers.name_of(node, assigned.gpu.name)
-        for assigned in plan.assignments
+def list_ending(
+    target: providers.Target,
+) -> dict[str, values.PhysicalGPU]:
+    """The GPUs by names of providers that Nova's driver does not know.
+
+    These are the providers whose consumers have to move.
+    """
+    return {
+        providers.name_of(target.node, assigned.gpu.name): assigned.gpu
+        for assigned in target.plan.assignments
         if not _is_novas(assigned.gpu)
-    )
+    }
 
 
 def _is_novas(gpu: values.PhysicalGPU) -> bool:
@@ -103,16 +108,6 @@ def _is_novas(gpu: values.PhysicalGPU) -> bool:
     return gpu.framework is values.Framework.MDEV
 
 
-def _list_ending(
-    plan: values.Plan, tree: values.PlacementTree
-) -> Iterator[tuple[values.PhysicalGPU, values.PlacementProvider]]:
-    """The GPUs that Nova's driver knows no provider of, and that provider."""
-    for assigned in plan.assignments:
-        held = tree.find(providers.name_of(tree.node, assigned.gpu.name))
-        if held is not None and not _is_novas(assigned.gpu):
-            yield assigned.gpu, held
-
-
 def _find_places(
     gpu: values.PhysicalGPU,
     held: values.PlacementProvider,
@@ -123,9 +118,9 @@ def _find_places(
     """Where the vGPUs are that a consumer holds of a GPU."""
     guest = guests.get(consumer.uuid)
     if gpu.framework is values.Framework.VENDOR_VFIO:
-        return problems_of.not_for_nova(gpu, consumer, guest)
+        return _not_for_nova(gpu, consumer, guest)
     if guest is None:
-        return problems_of.no_guest(gpu, consumer)
+        return _no_guest(gpu, consumer)
     there = [
         vf for vf in gpu.vfs for vgpu in vf.vgpus if vgpu.uuid in guest.mdevs
     ]
@@ -136,13 +131,18 @@ def _find_places(
         for _ in range(given.amount)
     ]
     if len(there) != len(classes):
-        return problems_of.differs(gpu, guest, len(classes), len(there))
+        return _differs(gpu, guest, len(classes), len(there))
     return [
         _Place(
             gpu,
             vf,
-            transfers.Transfer(
-                consumer, resource_class, held, _provider_of(vf, tree)
+            take_over.Transfer(
+                consumer,
+                resource_class,
+                held,
+                providers.find_or_make(
+                    tree, providers.name_of(tree.node, vf.name)
+                ),
             ),
         )
         for resource_class, vf in zip(classes, there, strict=True)
@@ -160,7 +160,7 @@ def _check_room(places: Iterable[_Place]) -> Iterator[values.Problem]:
             ]
             free = after.total - held.used_of(after.resource_class)
             if len(coming) > free:
-                yield problems_of.function_taken(
+                yield _function_taken(
                     coming[0].gpu, held, coming[0].transfer.consumer
                 )
 
@@ -192,7 +192,7 @@ def _reshape(
     ]
     sources = {transfer.source.uuid: transfer.source for transfer in moved}
     after += [(source, ()) for source in sources.values()]
-    yield transfers.make_reshape(
+    yield take_over.make_reshape(
         tree.node,
         moved,
         (
@@ -213,15 +213,6 @@ def _by_function(
     return found
 
 
-def _provider_of(
-    function: values.VirtualFunction, tree: values.PlacementTree
-) -> values.PlacementProvider:
-    """The function's provider as it is, or as it will be made."""
-    name = providers.name_of(tree.node, function.name)
-    root = tree.providers[0].uuid
-    return tree.find(name) or providers.make_held(name, root, is_novas=True)
-
-
 def _plan_inventories(
     function: values.VirtualFunction, of_function: list[_Place]
 ) -> tuple[values.Inventory, ...]:
@@ -233,22 +224,98 @@ def _plan_inventories(
 
 
 def _list_left_behind(
-    plan: values.Plan, tree: values.PlacementTree
+    target: providers.Target, tree: values.PlacementTree
 ) -> Iterator[values.Problem]:
     """Providers of GPUs that the plan does not have, while they are used."""
     known: set[str] = set()
-    for assigned in plan.assignments:
+    for assigned in target.plan.assignments:
         known |= providers.list_names(assigned.gpu, tree.node)
-    for left in plan.left_alone:
+    for left in target.plan.left_alone:
         known |= {
             providers.name_of(tree.node, function)
             for function in providers.list_functions(left.gpu)
         }
-    classes = {declared.resource_class for declared in plan.types}
     for held in tree.providers[1:]:
         if (
             held.in_use
             and held.name not in known
-            and ownership.is_of_gpu(held, tree.node, classes)
+            and providers.is_of_gpu(held, tree.node, target.classes)
         ):
-            yield problems_of.left_behind(held)
+            yield _left_behind(held)
+
+
+def _no_guest(
+    gpu: values.PhysicalGPU, consumer: values.Consumer
+) -> values.Problem:
+    return values.Problem(
+        values.Severity.FATAL,
+        'holder-not-here',
+        str(gpu),
+        f'{consumer.uuid} has allocations of GPU {gpu}, but it is not a guest '
+        'of this host.',
+        f'{_WITH_THIS_DRIVER}, and confirm or revert its resize or migration. '
+        'If neither that nor the server exists: "nova-manage placement '
+        'audit" finds orphaned allocations.',
+    )
+
+
+def _differs(
+    gpu: values.PhysicalGPU, guest: values.Guest, allocated: int, there: int
+) -> values.Problem:
+    return values.Problem(
+        values.Severity.FATAL,
+        'vgpus-differ',
+        str(gpu),
+        f'Server {_describe(guest.uuid, guest)} has allocations of '
+        f'{allocated} vGPUs of GPU {gpu}, but the virtual functions there '
+        f'have {there} of its vGPUs.',
+        f'{_WITH_THIS_DRIVER}, and hard-reboot the server: it gets its vGPUs '
+        'back.',
+    )
+
+
+def _function_taken(
+    gpu: values.PhysicalGPU,
+    held: values.PlacementProvider,
+    consumer: values.Consumer,
+) -> values.Problem:
+    return values.Problem(
+        values.Severity.FATAL,
+        'function-taken',
+        str(gpu),
+        f'Server {consumer.uuid} has a vGPU of GPU {gpu} whose provider '
+        f'{held.name} has allocations of another consumer.',
+        'Delete or move that consumer: "openstack resource provider show '
+        f'--allocations {held.uuid}".',
+    )
+
+
+def _not_for_nova(
+    gpu: values.PhysicalGPU,
+    consumer: values.Consumer,
+    guest: values.Guest | None,
+) -> values.Problem:
+    return values.Problem(
+        values.Severity.FATAL,
+        'not-for-nova',
+        str(gpu),
+        f'Server {_describe(consumer.uuid, guest)} has vGPUs of GPU {gpu}, '
+        "which has no mediated devices. Nova's driver cannot serve it.",
+        'Move or delete the server first.',
+    )
+
+
+def _left_behind(held: values.PlacementProvider) -> values.Problem:
+    return values.Problem(
+        values.Severity.WARNING,
+        'left-behind',
+        held.name,
+        f'Provider {held.name} has allocations, but no GPU of the plan. It '
+        "stays as it is, and Nova's driver does not manage it.",
+        'When its servers are gone: "openstack resource provider delete '
+        f'{held.uuid}".',
+    )
+
+
+def _describe(uuid: str, guest: values.Guest | None) -> str:
+    return f'{uuid} ({guest.name})' if guest else uuid

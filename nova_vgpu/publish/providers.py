@@ -10,93 +10,121 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""From the plan to Placement's resource providers."""
+"""The providers of GPUs: what a plan wants, and whose each one is.
 
+A provider below a compute node is a GPU's only if two of these say so: its
+name, its resource class, the trait of its type. Everything else belongs to
+Nova (memory encryption, PCI devices), to Cyborg or to an operator, and is not
+touched.
+"""
+
+from collections.abc import Collection
+from collections.abc import Container
+from collections.abc import Mapping
+import dataclasses
+import enum
+import functools
 import uuid
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.knowledge import traits
 
 _NAMESPACE = uuid.UUID('8d0c1f4e-7c0b-5d57-9f3a-6b1d2f5a9c37')
+_VGPU = 'VGPU'
+#: Resource classes of a root that a nova-compute manages.
+_NOVAS = frozenset({'VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'})
+_OWNER_PREFIX = 'OWNER_'
+
+#: A GPU that serves, and its provider.
+Served = tuple[values.PhysicalGPU, values.Provider]
 
 
-def name_of(node: str, device: str) -> str:
-    """The provider of a device, as Nova names it."""
-    return f'{node}_{device}'
+class Mode(enum.Enum):
+    """Who publishes, and so how much of the tree may be changed.
 
+    DRIVER is the driver within nova-compute. The providers of GPUs are its
+    own, by whatever driver of Nova they were created; Nova creates traits and
+    resource classes.
 
-def uuid_of(parent: str | None, name: str) -> str:
-    """The UUID of a provider that this project makes.
+    TRAITS and FULL are ``provider sync`` beside a nova-compute, which manages
+    the tree, and without one. With FULL the providers that this project
+    created are its own. On others, with ``--force``, nothing is changed but
+    the traits and the inventory of the declared class.
 
-    It follows from where the provider is and what it is called. So a provider
-    that was made by a request whose answer got lost is known again, and so is
-    one that Nova made, which has a random UUID.
+    HAND_BACK is ``provider hand-back``: for Nova's own driver.
     """
-    return str(uuid.uuid5(_NAMESPACE, f'{parent or ""}/{name}'))
+
+    DRIVER = 'driver'
+    TRAITS = 'traits'
+    FULL = 'full'
+    HAND_BACK = 'hand-back'
 
 
-def uuid_for_nova(parent: str, name: str) -> str:
-    """The UUID of a provider that Nova looks after from then on.
+# No slots: what follows from the plan is computed once.
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """What Placement is to hold: the plan, below a node.
 
-    One that the driver makes, or one for Nova's own driver.
+    ``create_root`` creates the node's own provider if it is missing, and
+    ``force`` changes a tree that Nova manages; both are for the mode FULL.
+    ``guests`` tell where the vGPUs of servers are.
     """
-    return str(uuid.uuid5(_NAMESPACE, f'for Nova: {parent}/{name}'))
 
+    plan: values.Plan
+    node: str
+    mode: Mode = Mode.TRAITS
+    create_root: bool = False
+    force: bool = False
+    guests: tuple[values.Guest, ...] = ()
 
-def is_ours(held: values.PlacementProvider) -> bool:
-    """Whether this project made the provider."""
-    return held.uuid == uuid_of(held.parent, held.name)
+    @functools.cached_property
+    def served(self) -> Mapping[str, Served]:
+        """The GPUs that serve, by the names of their providers."""
+        return {
+            provider.name: (assigned.gpu, provider)
+            for assigned in self.plan.assignments
+            if (provider := make_provider(assigned, self.node))
+        }
 
+    @functools.cached_property
+    def awaited(self) -> frozenset[str]:
+        """Names of providers whose GPUs are to serve, able to or not.
 
-def make_held(
-    name: str, parent: str, is_novas: bool
-) -> values.PlacementProvider:
-    """A provider as Placement holds it when it was just made.
+        Listed GPUs are awaited although they are not on the bus.
+        """
+        listed = (
+            _parse(text)
+            for declared in self.plan.types
+            for text in declared.device_addresses
+        )
+        devices = self.plan.unreadable.union(
+            (assigned.gpu.name for assigned in self.plan.assignments),
+            (address.node_device_name for address in listed if address),
+        )
+        return frozenset(name_of(self.node, device) for device in devices)
 
-    :param is_novas: whether Nova looks after it.
-    """
-    uuid = uuid_for_nova(parent, name) if is_novas else uuid_of(parent, name)
-    return values.PlacementProvider(uuid, name, 0, parent)
+    @functools.cached_property
+    def devices(self) -> Mapping[str, values.PhysicalGPU]:
+        """All GPUs of the host by their names."""
+        return {gpu.name: gpu for gpu in self.plan.gpus}
 
+    @functools.cached_property
+    def former(self) -> Mapping[str, str]:
+        """The provider of the GPU for each that Nova's driver may have made.
 
-def list_functions(gpu: values.PhysicalGPU) -> frozenset[str]:
-    """The node device names of the virtual functions that a GPU can have.
+        Of the virtual functions of GPUs that serve.
+        """
+        return {
+            former: name
+            for name, (gpu, _) in self.served.items()
+            for former in list_names(gpu, self.node) - {name}
+        }
 
-    Of those that are off now, too: Nova may have made providers of them.
-    """
-    addresses = {vf.address for vf in gpu.vfs}
-    if gpu.sriov is not None and gpu.address is not None:
-        addresses.update(gpu.sriov.addresses(gpu.address))
-    return frozenset(address.node_device_name for address in addresses)
-
-
-def list_names(gpu: values.PhysicalGPU, node: str) -> frozenset[str]:
-    """What Nova may call the providers of a GPU: one, or one per function."""
-    devices = {gpu.name, *list_functions(gpu)}
-    return frozenset(name_of(node, device) for device in devices)
-
-
-def list_awaited(plan: values.Plan) -> frozenset[str]:
-    """Names of the devices that are to serve, whether they can now or not.
-
-    Listed ones are awaited although they are not on the bus.
-    """
-    listed = (
-        _parse(text)
-        for declared in plan.types
-        for text in declared.device_addresses
-    )
-    return plan.unreadable.union(
-        (assigned.gpu.name for assigned in plan.assignments),
-        (address.node_device_name for address in listed if address),
-    )
-
-
-def _parse(text: str) -> values.PciAddress | None:
-    try:
-        return values.PciAddress.parse(text)
-    except values.MalformedAddress:
-        return None
+    @functools.cached_property
+    def classes(self) -> frozenset[str]:
+        """The resource classes that types are declared with."""
+        return frozenset(t.resource_class for t in self.plan.types)
 
 
 def make_provider(
@@ -121,9 +149,135 @@ def make_provider(
     )
 
 
-def list_providers(
-    plan: values.Plan, node: str
-) -> tuple[values.Provider, ...]:
-    """One provider per GPU that serves."""
-    made = (make_provider(assigned, node) for assigned in plan.assignments)
-    return tuple(provider for provider in made if provider is not None)
+def name_of(node: str, device: str) -> str:
+    """The provider of a device, as Nova names it."""
+    return f'{node}_{device}'
+
+
+def list_names(gpu: values.PhysicalGPU, node: str) -> frozenset[str]:
+    """What Nova may call the providers of a GPU: one, or one per function."""
+    devices = {gpu.name, *list_functions(gpu)}
+    return frozenset(name_of(node, device) for device in devices)
+
+
+def list_functions(gpu: values.PhysicalGPU) -> frozenset[str]:
+    """The node device names of the virtual functions that a GPU can have.
+
+    Those that are off now are among them: Nova may have created providers of
+    them.
+    """
+    addresses = {vf.address for vf in gpu.vfs}
+    if gpu.sriov is not None and gpu.address is not None:
+        addresses.update(gpu.sriov.addresses(gpu.address))
+    return frozenset(address.node_device_name for address in addresses)
+
+
+def uuid_of(parent: str | None, name: str, for_nova: bool = False) -> str:
+    """The UUID of a provider that this project creates.
+
+    It follows from the place and the name of the provider. So a provider that
+    was created by a request whose answer got lost is recognised, and so is
+    one that Nova created, which has a random UUID.
+
+    :param for_nova: whether Nova manages the provider: it is created by the
+        driver, or for Nova's own driver.
+    """
+    place = f'{parent or ""}/{name}'
+    return str(
+        uuid.uuid5(_NAMESPACE, f'for Nova: {place}' if for_nova else place)
+    )
+
+
+def find_or_make(
+    tree: values.PlacementTree, name: str, for_nova: bool = True
+) -> values.PlacementProvider:
+    """A provider below the root as it is, or as it will be created."""
+    root = tree.root.uuid if tree.root else uuid_of(None, tree.node)
+    return tree.find(name) or values.PlacementProvider(
+        uuid_of(root, name, for_nova), name, 0, root
+    )
+
+
+def is_ours(held: values.PlacementProvider) -> bool:
+    """Whether a command of this project created the provider."""
+    return held.uuid == uuid_of(held.parent, held.name)
+
+
+def is_own(
+    target: Target, held: values.PlacementProvider, tree: values.PlacementTree
+) -> bool:
+    """Whether a provider without a GPU that serves may be deleted."""
+    if target.mode is not Mode.DRIVER:
+        return is_ours(held)
+    return held.parent == tree.providers[0].uuid and is_of_gpu(
+        held, tree.node, target.classes, target.devices
+    )
+
+
+def list_own(
+    target: Target, tree: values.PlacementTree
+) -> tuple[values.PlacementProvider, ...]:
+    """The providers below the root whose inventories may be set."""
+    return tuple(
+        held
+        for held in tree.providers[1:]
+        if held.name in target.served or is_own(target, held, tree)
+    )
+
+
+def find_novas(target: Target, tree: values.PlacementTree) -> tuple[str, ...]:
+    """The providers that show that Nova manages the tree."""
+    root = tree.root
+    if root is None:
+        return ()
+    found = []
+    if any(i.resource_class in _NOVAS for i in root.inventories):
+        found.append(root.name)
+    names: set[str] = set()
+    for gpu in target.devices.values():
+        names |= list_names(gpu, tree.node)
+    found += [
+        held.name
+        for held in tree.providers[1:]
+        if held.name in names and not is_ours(held)
+    ]
+    return tuple(found)
+
+
+def is_of_gpu(
+    held: values.PlacementProvider,
+    node: str,
+    classes: Collection[str],
+    devices: Container[str] = (),
+) -> bool:
+    """Whether a provider below a node is certainly that of a GPU.
+
+    :param classes: the resource classes that types are declared with.
+    :param devices: names of the GPUs of the host; for parents of mdevs that
+        are not PCI devices, whose names could be anything.
+    """
+    device = held.name.removeprefix(f'{node}_')
+    if device == held.name or _has_other_owner(held.traits):
+        return False
+    offered = {inventory.resource_class for inventory in held.inventories}
+    signs = (
+        device in devices
+        or values.PciAddress.parse_node_device_name(device) is not None,
+        not offered.isdisjoint({_VGPU, *classes}),
+        any(trait.startswith(traits.TYPE_PREFIX) for trait in held.traits),
+    )
+    return sum(signs) > 1
+
+
+def _has_other_owner(found: Collection[str]) -> bool:
+    return traits.TRACKED_BY_NOVA in found or any(
+        trait.startswith(_OWNER_PREFIX) and trait != traits.OWNER
+        for trait in found
+    )
+
+
+def _parse(text: str) -> values.PciAddress | None:
+    try:
+        return values.PciAddress.parse(text)
+    except values.MalformedAddress:
+        return None

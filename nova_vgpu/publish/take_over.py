@@ -24,16 +24,28 @@ what is on the node's, a guest tells its mdevs and the host where these are.
 import collections
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.publish import inventories
 from nova_vgpu.publish import providers
-from nova_vgpu.publish import target as publish_target
-from nova_vgpu.publish import transfers
 
 _VGPU = 'VGPU'
-Target = publish_target.Target
+Target = providers.Target
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Transfer:
+    """One vGPU of a consumer: whose it is counted as, and whose it shall be.
+
+    ``source`` and ``target`` are as Placement holds them, or will.
+    """
+
+    consumer: values.Consumer
+    resource_class: str
+    source: values.PlacementProvider
+    target: values.PlacementProvider
 
 
 def is_needed(target: Target, tree: values.PlacementTree) -> bool:
@@ -77,7 +89,7 @@ def diff_take_over(
                 for held in targets.values()
                 if held.uuid not in there
             ),
-            transfers.make_reshape(
+            make_reshape(
                 tree.node,
                 moved,
                 (
@@ -106,24 +118,68 @@ def keep_on_root(
     )
 
 
+def make_reshape(
+    node: str,
+    transfers: Sequence[Transfer],
+    stock: Iterable[values.SetInventories],
+) -> values.Reshape:
+    """The request that moves allocations.
+
+    :param stock: inventories of the providers that they leave or move to.
+    """
+    return values.Reshape(
+        node,
+        tuple(stock),
+        tuple(_list_moved(transfers)),
+        tuple(
+            values.Move(t.consumer.uuid, t.resource_class, t.target.name)
+            for t in transfers
+        ),
+    )
+
+
+def _list_moved(transfers: Iterable[Transfer]) -> Iterator[values.Consumer]:
+    """The consumers with their allocations as they are to be."""
+    by_consumer: dict[str, list[Transfer]] = collections.defaultdict(list)
+    for transfer in transfers:
+        by_consumer[transfer.consumer.uuid].append(transfer)
+    for of_consumer in by_consumer.values():
+        consumer = of_consumer[0].consumer
+        amounts = collections.Counter(
+            {
+                (given.provider, given.resource_class): given.amount
+                for given in consumer.allocations
+            }
+        )
+        for moved in of_consumer:
+            amounts[moved.source.uuid, moved.resource_class] -= 1
+            amounts[moved.target.uuid, moved.resource_class] += 1
+        yield dataclasses.replace(
+            consumer,
+            allocations=tuple(
+                values.Allocation(provider, resource_class, amount)
+                for (provider, resource_class), amount in amounts.items()
+                if amount
+            ),
+        )
+
+
 def _move_from_functions(
     target: Target,
     former: Iterable[values.PlacementProvider],
     tree: values.PlacementTree,
-) -> Iterator[transfers.Transfer]:
+) -> Iterator[Transfer]:
     for held in former:
-        to = _provider_of(target.former[held.name], tree)
+        to = providers.find_or_make(tree, target.former[held.name])
         for consumer in tree.consumers:
             for given in consumer.held_of(held.uuid):
-                moved = transfers.Transfer(
-                    consumer, given.resource_class, held, to
-                )
+                moved = Transfer(consumer, given.resource_class, held, to)
                 yield from (moved for _ in range(given.amount))
 
 
 def _move_from_root(
     target: Target, consumer: values.Consumer, tree: values.PlacementTree
-) -> list[transfers.Transfer] | values.Problem:
+) -> list[Transfer] | values.Problem:
     root = tree.providers[0]
     allocated = sum(
         given.amount
@@ -147,19 +203,19 @@ def _move_from_root(
     if len(names) != allocated:
         return _not_found(consumer, root, allocated, len(names))
     return [
-        transfers.Transfer(consumer, _VGPU, root, _provider_of(name, tree))
+        Transfer(consumer, _VGPU, root, providers.find_or_make(tree, name))
         for name in names
     ]
 
 
 def _make_room(
-    moved: list[transfers.Transfer],
+    moved: list[Transfer],
     targets: Iterable[values.PlacementProvider],
     tree: values.PlacementTree,
 ) -> Iterator[values.SetInventories]:
     """Let the providers of GPUs have what will be allocated from them."""
     consumers = {consumer.uuid: consumer for consumer in tree.consumers}
-    consumers |= {c.uuid: c for c in transfers.list_moved(moved)}
+    consumers |= {c.uuid: c for c in _list_moved(moved)}
     used: dict[str, collections.Counter[str]] = collections.defaultdict(
         collections.Counter
     )
@@ -185,14 +241,6 @@ def _empty(
         yield values.SetInventories(
             root.uuid, root.name, root.inventories, after
         )
-
-
-def _provider_of(
-    name: str, tree: values.PlacementTree
-) -> values.PlacementProvider:
-    """The provider of a GPU as it is, or as it will be made."""
-    root = tree.providers[0].uuid
-    return tree.find(name) or providers.make_held(name, root, is_novas=True)
 
 
 def _not_found(

@@ -10,35 +10,39 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The plan against what Placement holds, for the traits alone.
+"""The traits of providers: which to set, and which of them are ours.
 
-This is for hosts whose providers are Nova's: one per GPU, or one per virtual
-function. Nova's are found by their names and get the traits of the type that
-their GPU serves. Nothing else about them is touched.
+``provider sync`` sets the traits alone where the providers are Nova's: one per
+GPU, or one per virtual function. They are found by their names and get the
+traits of the type that their GPU serves.
+
+Nothing is remembered between two runs but what Placement itself holds. Custom
+traits of ours have a prefix. The owner of a standard trait is unknown: it is
+ours if it follows from the type that the provider served before, which its
+trait ``CUSTOM_VGPU_TYPE_*`` names. All others are foreign and stay, also
+standard ones that an operator set by hand, and so does ``OWNER_NOVA``.
 """
 
 from collections.abc import Iterable
 from collections.abc import Iterator
 
 from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import traits
-from nova_vgpu.publish import ownership
 from nova_vgpu.publish import providers
 
 
 def diff_traits(
-    plan: values.Plan, tree: values.PlacementTree
+    target: providers.Target, tree: values.PlacementTree
 ) -> values.Difference:
     """What to change so that Nova's providers carry the plan's traits.
 
     A GPU that is to serve a type and cannot (yet) keeps what it has: nothing
     is known about it that would be a reason to change anything.
     """
-    if tree.root is None:
-        return values.Difference(problems=(no_root(tree.node),))
     changes: list[values.Change] = []
     problems: list[values.Problem] = []
-    for gpu, wanted in _list_wanted(plan, tree.node):
+    for gpu, wanted in _list_wanted(target):
         known, unknown = split_known(wanted, tree)
         problems.extend(unknown)
         names = providers.list_names(gpu, tree.node)
@@ -53,24 +57,22 @@ def diff_traits(
     )
 
 
-def list_names_of_interest(plan: values.Plan, node: str) -> frozenset[str]:
-    """The providers whose traits :func:`diff_traits` would look at."""
+def list_names_of_interest(target: providers.Target) -> frozenset[str]:
+    """The providers whose traits :func:`diff_traits` has to know."""
     return frozenset(
         name
-        for gpu, _ in _list_wanted(plan, node)
-        for name in providers.list_names(gpu, node)
+        for gpu, _ in _list_wanted(target)
+        for name in providers.list_names(gpu, target.node)
     )
 
 
 def _list_wanted(
-    plan: values.Plan, node: str
+    target: providers.Target,
 ) -> Iterator[tuple[values.PhysicalGPU, frozenset[str]]]:
-    """The GPUs that something is known about, with their traits."""
-    for assigned in plan.assignments:
-        provider = providers.make_provider(assigned, node)
-        if provider is not None:
-            yield assigned.gpu, frozenset(provider.traits)
-    for left in plan.left_alone:
+    """The GPUs that serve, and those that shall not, with their traits."""
+    for gpu, provider in target.served.values():
+        yield gpu, frozenset(provider.traits)
+    for left in target.plan.left_alone:
         yield left.gpu, frozenset()
 
 
@@ -82,7 +84,7 @@ def change_traits(
     """What to add and what of ours to take away, if anything."""
     if held.traits == wanted:
         return
-    stale = ownership.find_stale(gpu, held.traits, wanted)
+    stale = find_stale(gpu, held.traits, wanted)
     after = held.traits - stale | wanted
     if after != held.traits:
         yield values.SetTraits(held.uuid, held.name, held.traits, after)
@@ -131,15 +133,33 @@ def split_known(
     )
 
 
-def no_root(node: str) -> values.Problem:
-    return values.Problem(
-        values.Severity.FATAL,
-        'no-root-provider',
-        node,
-        f'Placement has no provider {node}.',
-        'nova-compute makes it when it first starts. If Nova calls the node '
-        'something else, say so with --node.',
+def find_stale(
+    gpu: values.PhysicalGPU, there: Iterable[str], wanted: Iterable[str]
+) -> frozenset[str]:
+    """Those of a provider's traits that are ours and not wanted any more."""
+    found = frozenset(there)
+    ours = {trait for trait in found if trait.startswith(traits.OWN_PREFIXES)}
+    for trait in sorted(ours):
+        if trait.startswith(traits.TYPE_PREFIX):
+            ours.update(_follow_from(gpu, trait))
+    ours.discard(traits.OWNER)
+    return found & ours - frozenset(wanted)
+
+
+def is_foreign(trait: str) -> bool:
+    """Whether a trait is certainly not ours."""
+    return trait != traits.OWNER and not trait.startswith(
+        (*traits.OWN_PREFIXES, traits.GPU_PREFIX)
     )
+
+
+def _follow_from(gpu: values.PhysicalGPU, trait: str) -> tuple[str, ...]:
+    """The traits that we gave the provider along with that of its type."""
+    for vgpu_type in gpu.types:
+        if capabilities.trait_of_type(vgpu_type) == trait:
+            return capabilities.traits_of(gpu, vgpu_type)
+    gone = capabilities.type_of_trait(trait)
+    return capabilities.traits_of(gpu, gone) if gone else ()
 
 
 def _without_provider(gpu: values.PhysicalGPU, node: str) -> values.Problem:
@@ -150,5 +170,5 @@ def _without_provider(gpu: values.PhysicalGPU, node: str) -> values.Problem:
         f'Placement has no provider for GPU {gpu}: neither '
         f'{providers.name_of(node, gpu.name)} nor one of its virtual '
         'functions.',
-        'See that nova-compute runs with this configuration, and sync again.',
+        'Start nova-compute with this configuration, and sync again.',
     )

@@ -31,7 +31,7 @@ from nova_vgpu.placement import authentication
 from nova_vgpu.placement import client
 from nova_vgpu.placement import retry_policy
 from nova_vgpu.plan import mapper
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import placement
 from nova_vgpu.tests import plans
 from nova_vgpu.tests import proxy
@@ -129,12 +129,12 @@ def make_target(
     host: values.Host,
     types: Iterable[values.DeclaredType],
     **options: typing.Any,
-) -> publish_target.Target:
+) -> providers.Target:
     """What to bring Placement to; GPUs that are not listed stay out."""
     declaration = values.Declaration(tuple(types), values.UnlistedGPUs.IGNORE)
     plan = plans.make_plan(declaration, host)
     mapper.require_valid(plan)
-    return publish_target.Target(plan, node, **options)
+    return providers.Target(plan, node, **options)
 
 
 def declare(

@@ -14,6 +14,7 @@
 
 from nova_vgpu import values
 from nova_vgpu.plan import mapper
+from nova_vgpu.publish import providers
 
 
 def make_plan(
@@ -31,3 +32,9 @@ def make_plan(
     return mapper.make_plan(
         configuration.plan_input(host, modes or values.ModesRead())
     )
+
+
+def list_providers(plan: values.Plan, node: str) -> list[values.Provider]:
+    """The providers of the GPUs that serve."""
+    served = providers.Target(plan, node).served
+    return [provider for _, provider in served.values()]

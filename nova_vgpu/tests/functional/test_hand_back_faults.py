@@ -20,7 +20,7 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.placement import targets
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import placements
@@ -64,16 +64,16 @@ class HandBackScene(faults.Scene):
         self.allocate(self.name('99'))
         self.target = self.make_target()
 
-    def make_target(self) -> publish_target.Target:
+    def make_target(self) -> providers.Target:
         addresses = [f'{bus}:00.0' for bus in self.buses]
         declared = [placements.declare('A40-8Q', *addresses[:2])]
         if addresses[2:]:
             declared.append(placements.declare('L40S-24Q', *addresses[2:]))
         plan = placements.make_target(self.node, self.host, declared).plan
-        return publish_target.Target(
+        return providers.Target(
             plan,
             self.node,
-            publish_target.Mode.HAND_BACK,
+            providers.Mode.HAND_BACK,
             guests=tuple(self.guests),
         )
 

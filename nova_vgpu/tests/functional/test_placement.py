@@ -21,12 +21,12 @@ from nova_vgpu import values
 from nova_vgpu.placement import client
 from nova_vgpu.placement import retry_policy
 from nova_vgpu.placement import targets
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import placements
 
-FULL = publish_target.Mode.FULL
+FULL = providers.Mode.FULL
 NODE = 'compute1'
 T4S = hosts.make_host(
     hosts.gpu('84:00.0', boards.T4), hosts.gpu('85:00.0', boards.T4)
@@ -43,7 +43,7 @@ class PlacementTestCase(placements.PlacementTestCase):
         super().setUp()
         self.client = placements.connect(self.proxy.url)
 
-    def sync(self, target: publish_target.Target) -> list[values.Change]:
+    def sync(self, target: providers.Target) -> list[values.Change]:
         """Bring Placement there; returns what that took."""
         made: list[values.Change] = []
         self.proxy.reset()

@@ -32,13 +32,13 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.placement import retry_policy
 from nova_vgpu.placement import targets
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import placements
 from nova_vgpu.tests import proxy
 
-FULL = publish_target.Mode.FULL
+FULL = providers.Mode.FULL
 # Long enough for an answer on a busy machine.
 TIMEOUT = 0.5
 PATIENT = retry_policy.RetryPolicy(
@@ -58,7 +58,7 @@ GPUS = ('84', '85', '86', '87')
 class Scene:
     """A node with something of everything, and what it is to become."""
 
-    target: publish_target.Target
+    target: providers.Target
 
     def __init__(
         self, running: placements.RunningPlacement, node: str, number: int
@@ -150,9 +150,7 @@ class FullScene(Scene):
             )
         )
 
-    def make_target(
-        self, declared: values.DeclaredType
-    ) -> publish_target.Target:
+    def make_target(self, declared: values.DeclaredType) -> providers.Target:
         return placements.make_target(
             self.node, self.host, [declared], mode=FULL, create_root=True
         )

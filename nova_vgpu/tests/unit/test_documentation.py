@@ -46,6 +46,7 @@ from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import tree
+from nova_vgpu.tests import plans
 
 ROOT = pathlib.Path(__file__).parents[3]
 PACKAGE = ROOT / 'nova_vgpu'
@@ -212,7 +213,7 @@ class TestFlavors(DocumentationTestCase):
         there = {
             trait
             for name in ('several-types.conf', 'every-option.conf')
-            for provider in providers.list_providers(
+            for provider in plans.list_providers(
                 self.make_plan(root, EXAMPLES / name), NODE
             )
             for trait in provider.traits
@@ -508,7 +509,7 @@ class TestContributorGuide(DocumentationTestCase):
         self.assertEqual({}, _serving(self.make_plan(root, config)))
         with _vendor(EXAMPLES / 'acme.py', self.directory):
             plan = self.make_plan(root, config)
-            (provider,) = providers.list_providers(plan, NODE)
+            (provider,) = plans.list_providers(plan, NODE)
         self.assertEqual((), plan.problems)
         self.assertEqual(4, provider.total)
         self.assertEqual(

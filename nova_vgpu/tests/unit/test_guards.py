@@ -333,7 +333,7 @@ class TestOnePublisher(testtools.TestCase):
         )
         made = {module for module, _ in self.list_calls(*changes)}
         # Patterns of a match statement are not calls.
-        self.assertIn('publish/full_sync.py', made)
+        self.assertIn('publish/decision.py', made)
         self.assertEqual(
             [], [m for m in sorted(made) if not m.startswith('publish/')]
         )

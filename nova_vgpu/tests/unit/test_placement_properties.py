@@ -20,10 +20,8 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import traits
-from nova_vgpu.publish import full_sync
-from nova_vgpu.publish import ownership
+from nova_vgpu.publish import decision
 from nova_vgpu.publish import providers
-from nova_vgpu.publish import target as publish_target
 from nova_vgpu.publish import trait_sync
 from nova_vgpu.tests import plans
 from nova_vgpu.tests import trees
@@ -120,14 +118,20 @@ def situations(draw: st.DrawFn) -> Situation:
 any_situation = hypothesis.given(situation=situations())
 
 
+def diff_traits(
+    plan: values.Plan, tree: values.PlacementTree
+) -> values.Difference:
+    return decision.decide(providers.Target(plan, trees.NODE), tree)
+
+
 def diff_all(
     situation: Situation, tree: values.PlacementTree, force: bool
 ) -> values.Difference:
-    return full_sync.diff_all(
-        publish_target.Target(
+    return decision.decide(
+        providers.Target(
             situation.plan,
             trees.NODE,
-            publish_target.Mode.FULL,
+            providers.Mode.FULL,
             create_root=True,
             force=force,
         ),
@@ -139,9 +143,9 @@ class TestAgreement(testtools.TestCase):
     @SETTINGS
     @any_situation
     def test_traits_agree_after_one_sync(self, situation: Situation) -> None:
-        found = trait_sync.diff_traits(situation.plan, situation.tree)
+        found = diff_traits(situation.plan, situation.tree)
         after = trees.make_changes(situation.tree, found)
-        again = trait_sync.diff_traits(situation.plan, after)
+        again = diff_traits(situation.plan, after)
         self.assertEqual((), again.changes)
         self.assertEqual(found.problems, again.problems)
 
@@ -177,20 +181,18 @@ class TestAgreement(testtools.TestCase):
     def test_traits_are_all_that_the_first_mode_changes(
         self, situation: Situation
     ) -> None:
-        found = trait_sync.diff_traits(situation.plan, situation.tree)
+        found = diff_traits(situation.plan, situation.tree)
         allowed = (values.CreateTrait, values.SetTraits)
         for change in found.changes:
             self.assertIsInstance(change, allowed)
 
 
 def publish(
-    situation: Situation, mode: publish_target.Mode, tree: values.PlacementTree
+    situation: Situation, mode: providers.Mode, tree: values.PlacementTree
 ) -> values.PlacementTree:
     """The tree after the driver or the client published the plan."""
-    target = publish_target.Target(
-        situation.plan, trees.NODE, mode, force=True
-    )
-    return trees.make_changes(tree, full_sync.diff_all(target, tree))
+    target = providers.Target(situation.plan, trees.NODE, mode, force=True)
+    return trees.make_changes(tree, decision.diff_all(target, tree))
 
 
 def as_ours(tree: values.PlacementTree) -> values.PlacementTree:
@@ -238,7 +240,7 @@ class TestOneDecision(testtools.TestCase):
                 held.name: (held.inventories, held.traits)
                 for held in publish(situation, mode, tree).providers
             }
-            for mode in (publish_target.Mode.DRIVER, publish_target.Mode.FULL)
+            for mode in (providers.Mode.DRIVER, providers.Mode.FULL)
         )
         self.assertEqual(by_driver, by_client)
 
@@ -247,8 +249,8 @@ class TestOneDecision(testtools.TestCase):
     def test_usage_is_only_needed_where_something_changes(
         self, situation: Situation
     ) -> None:
-        target = publish_target.Target(
-            situation.plan, trees.NODE, publish_target.Mode.DRIVER
+        target = providers.Target(
+            situation.plan, trees.NODE, providers.Mode.DRIVER
         )
         tree = situation.tree
         if tree.root is None:
@@ -265,11 +267,11 @@ class TestOneDecision(testtools.TestCase):
                 ),
             )
 
-        first = full_sync.diff_all(target, hide())
-        dependent = full_sync.list_dependent(first)
+        first = decision.diff_all(target, hide())
+        dependent = decision.list_dependent(first)
         self.assertEqual(
-            full_sync.diff_all(target, tree),
-            full_sync.diff_all(target, hide(*dependent)),
+            decision.diff_all(target, tree),
+            decision.diff_all(target, hide(*dependent)),
         )
 
     @SETTINGS
@@ -280,7 +282,7 @@ class TestOneDecision(testtools.TestCase):
         """``make_change`` refuses what would harm a server."""
         if situation.tree.root is None:
             return
-        mode = publish_target.Mode.DRIVER
+        mode = providers.Mode.DRIVER
         after = publish(
             situation, mode, with_names(situation.plan, situation.tree)
         )
@@ -291,7 +293,7 @@ def with_names(
     plan: values.Plan, tree: values.PlacementTree
 ) -> values.PlacementTree:
     """The tree in a Placement where Nova has created traits and classes."""
-    target = publish_target.Target(plan, trees.NODE)
+    target = providers.Target(plan, trees.NODE)
     wanted = [provider for _, provider in target.served.values()]
     return dataclasses.replace(
         tree,
@@ -313,7 +315,7 @@ class TestSafety(testtools.TestCase):
     @any_situation
     def test_nothing_foreign_goes(self, situation: Situation) -> None:
         for found in (
-            trait_sync.diff_traits(situation.plan, situation.tree),
+            diff_traits(situation.plan, situation.tree),
             diff_all(situation, situation.tree, True),
         ):
             after = {
@@ -323,7 +325,7 @@ class TestSafety(testtools.TestCase):
                 ).providers
             }
             for provider in situation.tree.providers:
-                foreign = {*filter(ownership.is_foreign, provider.traits)}
+                foreign = {*filter(trait_sync.is_foreign, provider.traits)}
                 foreign |= provider.traits & {'OWNER_NOVA'}
                 if provider.uuid in after:
                     kept = after[provider.uuid].traits
@@ -337,12 +339,7 @@ class TestSafety(testtools.TestCase):
     def test_nothing_is_offered_that_is_not_there(
         self, situation: Situation
     ) -> None:
-        wanted = {
-            provider.name: provider
-            for provider in providers.list_providers(
-                situation.plan, trees.NODE
-            )
-        }
+        wanted = providers.Target(situation.plan, trees.NODE).served
         found = diff_all(situation, situation.tree, False)
         left_out = any(p.code == 'counted-elsewhere' for p in found.problems)
         if found.refused or left_out:
@@ -352,8 +349,8 @@ class TestSafety(testtools.TestCase):
             if not providers.is_ours(provider):
                 continue
             offered = sum(i.total - i.reserved for i in provider.inventories)
-            planned = wanted.get(provider.name)
+            planned = 0
+            if provider.name in wanted:
+                planned = wanted[provider.name][1].total
             used = sum(amount for _, amount in provider.used)
-            self.assertLessEqual(
-                offered, max(planned.total if planned else 0, used)
-            )
+            self.assertLessEqual(offered, max(planned, used))

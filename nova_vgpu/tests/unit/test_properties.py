@@ -21,7 +21,6 @@ import testtools
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.plan import mapper
-from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import plans
 from nova_vgpu.tests.unit import strategies
@@ -132,7 +131,7 @@ class TestProviders(testtools.TestCase):
     ) -> None:
         plan = plan_of(world)
         by_name = {f'node_{a.gpu.name}': a for a in plan.assignments}
-        for provider in providers.list_providers(plan, 'node'):
+        for provider in plans.list_providers(plan, 'node'):
             assigned = by_name.pop(provider.name)
             self.assertGreaterEqual(provider.total, 1)
             existing = _count_existing(assigned)
@@ -168,7 +167,7 @@ class TestProviders(testtools.TestCase):
             for trait in declared.traits
             if codes_of(plan, 'bad-trait', subject=declared.option('traits'))
         }
-        for provider in providers.list_providers(plan, 'node'):
+        for provider in plans.list_providers(plan, 'node'):
             self.assertIn('OWNER_NOVA', provider.traits)
             for trait in {*provider.traits} - refused:
                 if trait not in standard:

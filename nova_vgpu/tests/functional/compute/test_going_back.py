@@ -27,7 +27,7 @@ from nova_vgpu.placement import client
 from nova_vgpu.placement import request
 from nova_vgpu.placement import retry_policy
 from nova_vgpu.placement import targets
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
@@ -78,10 +78,10 @@ class GoingBackTest(simulated.SimulatedTestBase):
         compute.stop()
         declaration, problems = devices.read_declaration(CONF)
         host = libvirt_nodes.read_host(connection)
-        target = publish_target.Target(
+        target = providers.Target(
             plans.make_plan(declaration, host, problems),
             HOST,
-            publish_target.Mode.HAND_BACK,
+            providers.Mode.HAND_BACK,
             guests=guests.read_guests(connection),
         )
         made: list[values.Change] = []

@@ -24,14 +24,14 @@ from nova_vgpu import values
 from nova_vgpu.compute import log
 from nova_vgpu.compute import publisher
 from nova_vgpu.publish import decision
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 from nova_vgpu.tests import trees
 from nova_vgpu.tests.unit import test_placement_properties as properties
-from nova_vgpu.tests.unit.publish import test_full_sync
+from nova_vgpu.tests.unit.publish import test_decision
 
-DRIVER = publish_target.Mode.DRIVER
-FIRST, SECOND = test_full_sync.FIRST, test_full_sync.SECOND
-PLAN = test_full_sync.PLAN
+DRIVER = providers.Mode.DRIVER
+FIRST, SECOND = test_decision.FIRST, test_decision.SECOND
+PLAN = test_decision.PLAN
 
 
 class Client:
@@ -113,7 +113,7 @@ class PublisherTest(testtools.TestCase):
         self, situation: properties.Situation
     ) -> None:
         tree = properties.as_ours(situation.tree)
-        target = publish_target.Target(situation.plan, trees.NODE, DRIVER)
+        target = providers.Target(situation.plan, trees.NODE, DRIVER)
         if any(held.name in target.former for held in tree.providers):
             return  # moves first
         tree = properties.with_names(situation.plan, tree)

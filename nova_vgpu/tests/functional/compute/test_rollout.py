@@ -25,7 +25,7 @@ from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.placement import client
 from nova_vgpu.placement import request
 from nova_vgpu.placement import targets
-from nova_vgpu.publish import target as publish_target
+from nova_vgpu.publish import providers
 from nova_vgpu.tests import plans
 from nova_vgpu.tests.functional.compute import base
 from nova_vgpu.tests.functional.compute import simulated
@@ -131,5 +131,5 @@ class RolloutTest(simulated.SimulatedTestBase):
         host = libvirt_nodes.read_host(connection, connection.pci_info.sysfs)
         declaration, _ = devices.read_declaration(CONF)
         plan = plans.make_plan(declaration, host)
-        found = targets.diff(placement, publish_target.Target(plan, HOST))
+        found = targets.diff(placement, providers.Target(plan, HOST))
         self.assertEqual(values.Difference(), found)

@@ -21,7 +21,6 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import vgpu_config_xml
-from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
@@ -66,7 +65,7 @@ class TestTypeNames(testtools.TestCase):
     def test_a_full_card_serves_and_shows_what_it_did_before(self) -> None:
         self.path.write_text(FILE)
         found = [
-            providers.list_providers(
+            plans.list_providers(
                 plans.make_plan(DECLARED, self.complete(host)), 'node'
             )
             for host in (HALF, FULL)

@@ -17,9 +17,9 @@ import dataclasses
 import testtools
 
 from nova_vgpu import values
+from nova_vgpu.publish import decision
 from nova_vgpu.publish import hand_back
 from nova_vgpu.publish import providers
-from nova_vgpu.publish import trait_sync
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
@@ -72,6 +72,14 @@ def tree_of(
     return trees.allocate(trees.make_tree(ROOT, *below), *consumers)
 
 
+def diff(
+    guests: tuple[values.Guest, ...], tree: values.PlacementTree
+) -> values.Difference:
+    mode = providers.Mode.HAND_BACK
+    target = providers.Target(PLAN, trees.NODE, mode, guests=guests)
+    return decision.decide(target, tree)
+
+
 def kinds(found: values.Difference) -> list[str]:
     return [type(change).__name__ for change in found.changes]
 
@@ -112,7 +120,7 @@ class TestMoves(testtools.TestCase):
             guest('b', MDEVS[0], MDEVS[1], ON_T4),
             guest('c', 'of the other one'),
         )
-        self.found = hand_back.diff_hand_back(PLAN, self.guests, self.tree)
+        self.found = diff(self.guests, self.tree)
         self.after = trees.make_changes(self.tree, self.found)
 
     def test_everybody_holds_the_function_that_has_their_vgpu(self) -> None:
@@ -150,7 +158,7 @@ class TestMoves(testtools.TestCase):
             self.assertFalse(providers.is_ours(made))
 
     def test_there_is_nothing_for_sync_to_take_away(self) -> None:
-        found = trait_sync.diff_traits(PLAN, self.after)
+        found = decision.decide(providers.Target(PLAN, trees.NODE), self.after)
         removed = [
             trait
             for change in found.changes
@@ -171,14 +179,14 @@ class TestMoves(testtools.TestCase):
         self.assertEqual([A40.name], ended)
 
     def test_a_second_run_has_nothing_to_do(self) -> None:
-        again = hand_back.diff_hand_back(PLAN, self.guests, self.after)
+        again = diff(self.guests, self.after)
         self.assertEqual(values.Difference(), again)
 
     def test_it_may_end_anywhere(self) -> None:
         tree = self.tree
         for change in self.found.changes:
             tree = trees.make_change(tree, change)
-            rest = hand_back.diff_hand_back(PLAN, self.guests, tree)
+            rest = diff(self.guests, tree)
             after = trees.make_changes(tree, rest)
             self.assertEqual(
                 {p.uuid: p for p in self.after.providers},
@@ -193,7 +201,7 @@ class TestMoves(testtools.TestCase):
         tree = dataclasses.replace(
             self.tree, providers=(*self.tree.providers, *there)
         )
-        found = hand_back.diff_hand_back(PLAN, self.guests, tree)
+        found = diff(self.guests, tree)
         self.assertEqual(
             ['SetTraits'] * 3 + ['Reshape', 'DeleteProvider'], kinds(found)
         )
@@ -213,7 +221,7 @@ class TestMoves(testtools.TestCase):
             gpu,
             consumers=(trees.consumer('a', (gpu, 'CUSTOM_WORKSTATION', 1)),),
         )
-        found = hand_back.diff_hand_back(PLAN, self.guests, tree)
+        found = diff(self.guests, tree)
         known = frozenset({'CUSTOM_WORKSTATION'})
         after = trees.make_changes(
             dataclasses.replace(tree, known_classes=known), found
@@ -233,19 +241,19 @@ class TestNothingToMove(testtools.TestCase):
             ('not in the plan', LEFT, []),
             ('not on the host', GONE, []),
         ):
-            found = hand_back.diff_hand_back(PLAN, (), tree_of(held))
+            found = diff((), tree_of(held))
             self.assertEqual(expected, kinds(found), case)
             self.assertEqual((), found.problems, case)
 
     def test_a_node_that_is_not_there(self) -> None:
-        found = hand_back.diff_hand_back(PLAN, (), trees.make_tree())
+        found = diff((), trees.make_tree())
         self.assertTrue(found.refused)
         self.assertEqual('no-root-provider', found.problems[0].code)
 
     def test_which_consumers_have_to_be_known(self) -> None:
         self.assertEqual(
             {A40.name, OFF.name, L40S.name},
-            hand_back.list_names_of_interest(PLAN, trees.NODE),
+            {*hand_back.list_ending(providers.Target(PLAN, trees.NODE))},
         )
 
 
@@ -319,7 +327,7 @@ class TestProblems(testtools.TestCase):
             ),
         ):
             tree = tree_of(A40, OFF, L40S, T4, consumers=(fine, consumer))
-            found = hand_back.diff_hand_back(PLAN, guests, tree)
+            found = diff(guests, tree)
             self.assertEqual((), found.changes, case)
             self.assertTrue(found.refused, case)
             (problem,) = found.problems
@@ -338,7 +346,7 @@ class TestProblems(testtools.TestCase):
                 trees.consumer('b', (function, 'VGPU', 1)),
             ),
         )
-        found = hand_back.diff_hand_back(PLAN, (guest('a', MDEVS[0]),), tree)
+        found = diff((guest('a', MDEVS[0]),), tree)
         self.assertEqual(
             ['function-taken'], [problem.code for problem in found.problems]
         )
@@ -353,7 +361,7 @@ class TestProblems(testtools.TestCase):
                 trees.consumer('n', (L40S, 'VGPU', 1)),
             ),
         )
-        found = hand_back.diff_hand_back(PLAN, (), tree)
+        found = diff((), tree)
         self.assertEqual(2, len(found.problems))
 
     def test_what_is_used_and_not_in_the_plan_is_mentioned(self) -> None:
@@ -374,7 +382,7 @@ class TestProblems(testtools.TestCase):
                 ),
             )
             guests = (guest('a', MDEVS[0]), guest('b', MDEVS[1]))
-            found = hand_back.diff_hand_back(PLAN, guests, tree)
+            found = diff(guests, tree)
             self.assertEqual(expected, [p.code for p in found.problems], case)
             self.assertFalse(found.refused, case)
             self.assertIn('Reshape', kinds(found), case)
@@ -396,7 +404,5 @@ class TestProblems(testtools.TestCase):
             consumers = (
                 trees.consumer('b', (held, offered.resource_class, 1)),
             )
-            found = hand_back.diff_hand_back(
-                PLAN, (), tree_of(held, consumers=consumers)
-            )
+            found = diff((), tree_of(held, consumers=consumers))
             self.assertEqual(values.Difference(), found)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What Placement would hold."""
+"""What Placement would hold, and which providers are those of GPUs."""
 
 import dataclasses
 
@@ -22,7 +22,9 @@ from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
+from nova_vgpu.tests import trees
 
+T4_2Q = 'CUSTOM_VGPU_TYPE_T4_2Q'
 HOST = hosts.make_host(
     hosts.gpu('41:00.0', boards.A40, vfs=32),
     hosts.gpu('84:00.0', boards.T4),
@@ -38,8 +40,8 @@ def list_providers(
 ) -> dict[str, values.Provider]:
     declaration = values.Declaration(types, values.UnlistedGPUs.IGNORE)
     plan = plans.make_plan(declaration, HOST)
-    found = providers.list_providers(plan, 'compute1.example.org')
-    return {provider.name: provider for provider in found}
+    served = providers.Target(plan, 'compute1.example.org').served
+    return {name: provider for name, (_, provider) in served.items()}
 
 
 class TestProviders(testtools.TestCase):
@@ -128,5 +130,58 @@ class TestAwaited(testtools.TestCase):
             'pci_0000_aa_00_0',
         }
         self.assertEqual(
-            here | {'pci_0000_99_00_0'}, providers.list_awaited(plan)
+            {f'node_{device}' for device in here | {'pci_0000_99_00_0'}},
+            providers.Target(plan, 'node').awaited,
+        )
+
+
+class TestOfGPU(testtools.TestCase):
+    """Which providers below a node may be taken out of service."""
+
+    def test_table(self) -> None:
+        pci, mdev_parent = 'pci_0000_84_00_0', 'mtty_mtty'
+        for case, held, expected in (
+            ('of this driver', trees.held(pci, 'OWNER_NOVA', VGPU=8), True),
+            ('of Nova 33', trees.held(pci, VGPU=8), True),
+            ('in a long PCI domain',
+             trees.held('pci_10000_01_00_0', VGPU=8), True),
+            ('of a declared class', trees.held(pci, CUSTOM_BIG=1), True),
+            ('a class declared before',
+             trees.held(pci, T4_2Q, CUSTOM_OLD=1), True),
+            ('without inventory', trees.held(pci, T4_2Q), True),
+            ('with a class of provider.yaml',
+             trees.held(pci, VGPU=8, CUSTOM_LICENCE=9), True),
+            ('parent of mdevs', trees.held(mdev_parent, VGPU=8), True),
+            ('parent that is gone',
+             trees.held('mtty_gone', T4_2Q, VGPU=8), True),
+            ('AMD SEV',
+             trees.held('amd_sev', 'OWNER_NOVA', MEM_ENCRYPTION_CONTEXT=5),
+             False),
+            ('a PCI device that Nova tracks',
+             trees.held('0000:84:00.0', 'OWNER_NOVA',
+                        'COMPUTE_MANAGED_PCI_DEVICE', CUSTOM_BIG=1), False),
+            ('the same with the name of a node device',
+             trees.held(pci, 'COMPUTE_MANAGED_PCI_DEVICE', VGPU=1), False),
+            ("Cyborg's", trees.held('0000:84:00.0', VGPU=8), False),
+            ("Cyborg's by its owner",
+             trees.held(pci, 'OWNER_CYBORG', VGPU=8), False),
+            ('a PCI device of another class',
+             trees.held(pci, 'OWNER_NOVA', CUSTOM_FPGA=1), False),
+            ('a PCI device that offers nothing', trees.held(pci), False),
+            ('a network', trees.held('br_ex', NET_BW_EGR_KILOBIT_PER_SEC=1),
+             False),
+        ):  # fmt: skip
+            self.assertEqual(
+                expected,
+                providers.is_of_gpu(
+                    held, trees.NODE, {'CUSTOM_BIG'}, {mdev_parent}
+                ),
+                case,
+            )
+
+    def test_of_another_node(self) -> None:
+        self.assertFalse(
+            providers.is_of_gpu(
+                trees.held('pci_0000_84_00_0', VGPU=8), 'compute2', ()
+            )
         )

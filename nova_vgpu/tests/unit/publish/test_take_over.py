@@ -18,12 +18,12 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.publish import decision
+from nova_vgpu.publish import providers
 from nova_vgpu.publish import take_over
-from nova_vgpu.publish import target as publish_target
 from nova_vgpu.tests import trees
 from nova_vgpu.tests.unit.publish import test_hand_back as back
 
-Mode = publish_target.Mode
+Mode = providers.Mode
 PLAN, ROOT, A40, T4 = back.PLAN, back.ROOT, back.A40, back.T4
 MDEVS = back.MDEVS
 OLD_ROOT = dataclasses.replace(
@@ -35,8 +35,8 @@ GUESTS = (
 )
 
 
-def make_target(mode: Mode = Mode.DRIVER) -> publish_target.Target:
-    return publish_target.Target(PLAN, trees.NODE, mode, guests=GUESTS)
+def make_target(mode: Mode = Mode.DRIVER) -> providers.Target:
+    return providers.Target(PLAN, trees.NODE, mode, guests=GUESTS)
 
 
 def usage_of(tree: values.PlacementTree) -> dict[str, dict[str, int]]:
@@ -85,7 +85,7 @@ class TestFromFunctions(testtools.TestCase):
                 for assigned in PLAN.assignments
             ),
         )
-        target = publish_target.Target(idle, trees.NODE, Mode.DRIVER)
+        target = providers.Target(idle, trees.NODE, Mode.DRIVER)
         self.assertFalse(take_over.is_needed(target, self.novas))
 
     def test_those_that_are_off_now_move_too(self) -> None:

@@ -17,10 +17,9 @@ import dataclasses
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.publish import full_sync
+from nova_vgpu.publish import decision
 from nova_vgpu.publish import inventories
 from nova_vgpu.publish import providers
-from nova_vgpu.publish import target as publish_target
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
@@ -36,8 +35,8 @@ DECLARATION = values.Declaration(
     values.UnlistedGPUs.IGNORE,
 )
 PLAN = plans.make_plan(DECLARATION, HOST)
-FULL = publish_target.Mode.FULL
-DRIVER = publish_target.Mode.DRIVER
+FULL = providers.Mode.FULL
+DRIVER = providers.Mode.DRIVER
 
 
 def ours(device: str) -> str:
@@ -49,11 +48,11 @@ def diff(
     *below: values.PlacementProvider,
     root: values.PlacementProvider = trees.ROOT,
     plan: values.Plan = PLAN,
-    mode: publish_target.Mode = FULL,
+    mode: providers.Mode = FULL,
     force: bool = False,
 ) -> values.Difference:
-    target = publish_target.Target(plan, trees.NODE, mode, force=force)
-    return full_sync.diff_all(target, trees.make_tree(root, *below))
+    target = providers.Target(plan, trees.NODE, mode, force=force)
+    return decision.decide(target, trees.make_tree(root, *below))
 
 
 def kinds(found: values.Difference, name: str) -> list[str]:
@@ -80,15 +79,15 @@ class TestOrder(testtools.TestCase):
 
 class TestRoot(testtools.TestCase):
     def test_a_missing_root_is_refused(self) -> None:
-        found = full_sync.diff_all(
-            publish_target.Target(PLAN, trees.NODE, FULL), trees.make_tree()
+        found = decision.decide(
+            providers.Target(PLAN, trees.NODE, FULL), trees.make_tree()
         )
         self.assertEqual('no-root-provider', found.problems[0].code)
         self.assertEqual((), found.changes)
 
     def test_unless_it_is_to_be_made(self) -> None:
-        found = full_sync.diff_all(
-            publish_target.Target(PLAN, trees.NODE, FULL, create_root=True),
+        found = decision.decide(
+            providers.Target(PLAN, trees.NODE, FULL, create_root=True),
             trees.make_tree(),
         )
         made = [
