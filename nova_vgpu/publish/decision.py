@@ -142,18 +142,17 @@ def _retire(
 ) -> _Part:
     """The provider of a GPU that does not serve.
 
-    If its GPU is to serve and cannot now, it stays with what others set on
-    it. The driver removes one with traits of an operator, too: traits of the
-    option ``traits`` are among these.
+    While its GPU is to serve and cannot, or servers use it, nothing more is
+    given out of it. Otherwise it is deleted, unless something of others would
+    go with it: providers below it, or traits that neither this project nor
+    the configuration sets. Then it only loses what is ours.
     """
     if held.name in target.awaited or held.in_use:
         after = inventories.fence(held)
         problems = [] if held.name in target.awaited else [_kept(held)]
         return [*_change_inventories(held, after)], problems
     above_others = any(p.parent == held.uuid for p in tree.providers)
-    foreign = target.mode is not Mode.DRIVER and any(
-        trait_sync.is_foreign(trait) for trait in held.traits
-    )
+    foreign = any(map(trait_sync.is_foreign, held.traits - target.traits))
     if not above_others and not foreign:
         return [values.DeleteProvider(held.uuid, held.name)], []
     device = held.name.removeprefix(f'{tree.node}_')

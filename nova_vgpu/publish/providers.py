@@ -126,6 +126,11 @@ class Target:
         """The resource classes that types are declared with."""
         return frozenset(t.resource_class for t in self.plan.types)
 
+    @functools.cached_property
+    def traits(self) -> frozenset[str]:
+        """The traits that types are declared with."""
+        return frozenset(trait for t in self.plan.types for trait in t.traits)
+
 
 def make_provider(
     assigned: values.Assignment, node: str

@@ -208,9 +208,7 @@ def as_ours(tree: values.PlacementTree) -> values.PlacementTree:
                 held,
                 uuid=providers.uuid_of(root.uuid, held.name),
                 parent=root.uuid,
-                traits=frozenset(
-                    {OURS[0], *(held.traits - frozenset(BY_HAND))}
-                ),
+                traits=held.traits | {OURS[0]},
             )
             for held in tree.providers[1:]
         ),
@@ -314,15 +312,20 @@ class TestSafety(testtools.TestCase):
     @SETTINGS
     @any_situation
     def test_nothing_foreign_goes(self, situation: Situation) -> None:
-        for found in (
-            diff_traits(situation.plan, situation.tree),
-            diff_all(situation, situation.tree, True),
-        ):
+        target = providers.Target(
+            situation.plan, trees.NODE, providers.Mode.DRIVER
+        )
+        tree = with_names(situation.plan, situation.tree)
+        differences = [
+            diff_traits(situation.plan, tree),
+            diff_all(situation, tree, True),
+        ]
+        if tree.root is not None:
+            differences.append(decision.diff_all(target, tree))
+        for found in differences:
             after = {
                 provider.uuid: provider
-                for provider in trees.make_changes(
-                    situation.tree, found
-                ).providers
+                for provider in trees.make_changes(tree, found).providers
             }
             for provider in situation.tree.providers:
                 foreign = {*filter(trait_sync.is_foreign, provider.traits)}
@@ -331,8 +334,13 @@ class TestSafety(testtools.TestCase):
                     kept = after[provider.uuid].traits
                     self.assertEqual(set(), foreign - kept)
                 else:
-                    self.assertTrue(providers.is_ours(provider))
-                    self.assertEqual(set(), foreign - {'OWNER_NOVA'})
+                    self.assertTrue(
+                        providers.is_ours(provider)
+                        or providers.is_own(target, provider, tree)
+                    )
+                    self.assertEqual(
+                        set(), foreign - target.traits - {'OWNER_NOVA'}
+                    )
 
     @SETTINGS
     @any_situation

@@ -141,11 +141,31 @@ class TestNovasTree(testtools.TestCase):
 
 
 class TestRetirement(testtools.TestCase):
-    def retire(self, *traits: str, used: int = 0) -> list[str]:
+    def retire(
+        self, *traits: str, used: int = 0, plan: values.Plan = PLAN
+    ) -> list[str]:
         there = trees.held(
             SECOND, *traits, uuid=ours(SECOND), VGPU=4, used=used
         )
-        return kinds(diff(there), SECOND)
+        by_command, by_driver = (
+            diff(there, plan=plan, mode=mode) for mode in (FULL, DRIVER)
+        )
+        self.assertEqual(kinds(by_command, SECOND), kinds(by_driver, SECOND))
+        return kinds(by_driver, SECOND)
+
+    def test_traits_of_the_configuration_go_with_the_provider(self) -> None:
+        (declared,) = DECLARATION.types
+        types = (dataclasses.replace(declared, traits=('CUSTOM_GOLD',)),)
+        plan = plans.make_plan(
+            dataclasses.replace(DECLARATION, types=types), HOST
+        )
+        self.assertEqual(
+            ['DeleteProvider'], self.retire('CUSTOM_GOLD', plan=plan)
+        )
+        self.assertEqual(
+            ['SetInventories'],
+            self.retire('CUSTOM_GOLD', 'CUSTOM_RACK', plan=plan),
+        )
 
     def test_table(self) -> None:
         self.assertEqual(['DeleteProvider'], self.retire())
