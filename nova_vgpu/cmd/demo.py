@@ -31,7 +31,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.host import source as host_source
-from nova_vgpu.placement import targets
+from nova_vgpu.placement import synchronisation
 from nova_vgpu.plan import mapper
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import host as simulation
@@ -174,7 +174,7 @@ class Demo(base.Command):
             placement = _connect(directory / 'access', url)
             for attempt in ('First', 'Second'):
                 made: list[values.Change] = []
-                targets.sync(placement, target, made.append)
+                synchronisation.sync(placement, target, made.append)
                 self._tell(f'{attempt} time: {len(made)} requests that write.')
             self._head('5. Ask', 'The requests of the scheduler for a flavor.')
             for title, required in _ASKED:
@@ -253,7 +253,7 @@ def _connect(directory: pathlib.Path, url: str) -> 'client.PlacementClient':
     """A client with its own configuration, not this machine's."""
     config = directory / 'nova.conf'
     config.write_text(placement_server.access(url))
-    return targets.connect([str(config)], [str(directory)])
+    return synchronisation.connect([str(config)], [str(directory)])
 
 
 @contextlib.contextmanager

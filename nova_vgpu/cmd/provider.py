@@ -23,7 +23,7 @@ from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import provider_base
 from nova_vgpu.cmd import provider_text
-from nova_vgpu.placement import targets
+from nova_vgpu.placement import synchronisation
 from nova_vgpu.publish import providers
 
 EXIT_DIFFERS = 1
@@ -112,7 +112,9 @@ class DiffProviders(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         # It changes nothing, so it does not matter who manages the tree.
         target = dataclasses.replace(_target(self, parsed_args), force=True)
-        self._difference = targets.diff(provider_base.connect(self), target)
+        self._difference = synchronisation.diff(
+            provider_base.connect(self), target
+        )
         provider_base.say_problems(self, self._difference.problems)
         if not self._difference.changes and not self._difference.problems:
             what = (

@@ -19,7 +19,7 @@ import typing
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import provider_text
-from nova_vgpu.placement import targets
+from nova_vgpu.placement import synchronisation
 from nova_vgpu.plan import mapper
 from nova_vgpu.publish import providers
 
@@ -56,12 +56,12 @@ class ChangePlacement(base.Command):
                 print(line, file=self.app.stdout, flush=True)
 
         if parsed_args.dry_run:
-            found = targets.diff(placement, target)
+            found = synchronisation.diff(placement, target)
             for change in found.changes:
                 report(change)
         else:
             try:
-                found = targets.sync(placement, target, report)
+                found = synchronisation.sync(placement, target, report)
             except KeyboardInterrupt:
                 self.say(
                     f'Interrupted. Changes made: {count}. Run it again to go '
@@ -103,7 +103,7 @@ def read_plan(command: base.Command) -> values.Plan:
 
 def connect(command: base.Command) -> 'client.PlacementClient':
     options = command.options
-    return targets.connect(
+    return synchronisation.connect(
         options.config_file, options.config_dir, options.os_cloud
     )
 

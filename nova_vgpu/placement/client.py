@@ -27,13 +27,23 @@ import typing
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.placement import request
+
+if typing.TYPE_CHECKING:
+    from nova_vgpu.placement import connection
 
 _PROVIDERS = '/resource_providers'
 # The last one in which a reshape leaves the types of consumers unchanged. Nova
 # sets none, and later ones require one.
 _WITHOUT_CONSUMER_TYPES = '1.37'
 _Json = dict[str, typing.Any]
+
+
+class Conflict(exception.PlacementError):
+    """Something has changed since it was read; read again."""
+
+
+class Forbidden(exception.PlacementError):
+    """The account may not do this."""
 
 
 class Part(enum.Flag):
@@ -55,7 +65,7 @@ class Candidate:
 class PlacementClient:
     """A Placement service."""
 
-    def __init__(self, requester: request.Requester) -> None:
+    def __init__(self, requester: 'connection.Requester') -> None:
         self.patience = requester.patience
         self._call = requester.call
 
@@ -213,7 +223,7 @@ class PlacementClient:
                 microversion=_WITHOUT_CONSUMER_TYPES,
                 json=body,
             )
-        except request.Forbidden as error:
+        except Forbidden as error:
             # Since 2023.1 an administrator may not, by default.
             raise exception.PlacementError(
                 f'{error} The role "service" is required, which the account '

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Write what was decided to Placement, again after generation conflicts.
+"""Bring Placement to a target: a plan, or what Nova's own driver wants.
 
 Every write increments the generation of a provider: Nova's, and each
 allocation of a server. A write with an old generation is refused. Then
@@ -18,25 +18,55 @@ everything is read and decided again, because the decision may be outdated.
 """
 
 from collections.abc import Callable
+from collections.abc import Sequence
 import logging
 
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.placement import client
-from nova_vgpu.placement import request
+from nova_vgpu.publish import decision
+from nova_vgpu.publish import hand_back
+from nova_vgpu.publish import providers
+from nova_vgpu.publish import trait_sync
 
 LOG = logging.getLogger(__name__)
 
-Read = Callable[[], values.PlacementTree]
-Decide = Callable[[values.PlacementTree], values.Difference]
-Report = Callable[[values.Change], None]
+
+def connect(
+    config_files: Sequence[str],
+    config_dirs: Sequence[str],
+    cloud: str | None = None,
+) -> client.PlacementClient:
+    """A client of the Placement that the configuration or a cloud names.
+
+    :raises ConfigFileError: if a file cannot be read at all.
+    :raises PlacementError: if credentials are missing or invalid.
+    """
+    try:
+        # Not at the top: not every installation has what it needs.
+        from nova_vgpu.placement import connection
+    except ImportError as error:
+        raise exception.PlacementError(
+            'The client of Placement needs more packages: pip install '
+            "'nova-vgpu[placement]'"
+        ) from error
+    from nova_vgpu.conf import sources
+
+    conf, _ = sources.load(config_files, config_dirs, connection.register_opts)
+    return connection.connect(conf, cloud)
 
 
-def synchronise(
+def diff(
+    placement: client.PlacementClient, target: providers.Target
+) -> values.Difference:
+    """Where Placement differs from the target."""
+    return decision.decide(target, _read_tree(placement, target))
+
+
+def sync(
     placement: client.PlacementClient,
-    read: Read,
-    decide: Decide,
-    report: Report,
+    target: providers.Target,
+    report: Callable[[values.Change], None],
 ) -> values.Difference:
     """Read, decide and write until there is nothing left to write.
 
@@ -50,14 +80,14 @@ def synchronise(
     while True:
         done = 0
         try:
-            tree = read()
-            decided = decide(tree)
+            tree = _read_tree(placement, target)
+            decided = decision.decide(target, tree)
             generations = {p.uuid: p.generation for p in tree.providers}
             for change in decided.changes:
                 placement.apply(change, generations)
                 report(change)
                 done += 1
-        except request.Conflict as conflict:
+        except client.Conflict as conflict:
             refusals = 1 if done else refusals + 1
             LOG.debug('reading again: %s', conflict)
             until = patience.clock() + patience.deadline
@@ -70,3 +100,16 @@ def synchronise(
                 ) from conflict
         else:
             return decided
+
+
+def _read_tree(
+    placement: client.PlacementClient, target: providers.Target
+) -> values.PlacementTree:
+    """As much of Placement as the decision needs."""
+    if target.mode is providers.Mode.HAND_BACK:
+        names = hand_back.list_ending(target)
+        return placement.read_tree(target.node, consumers_of=names)
+    if target.mode is providers.Mode.TRAITS:
+        interest = trait_sync.list_names_of_interest(target)
+        return placement.read_tree(target.node, client.Part.TRAITS, interest)
+    return placement.read_tree(target.node)

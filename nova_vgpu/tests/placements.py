@@ -27,9 +27,8 @@ from oslo_config import cfg
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.placement import authentication
 from nova_vgpu.placement import client
-from nova_vgpu.placement import retry_policy
+from nova_vgpu.placement import connection
 from nova_vgpu.plan import mapper
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import placement
@@ -37,7 +36,7 @@ from nova_vgpu.tests import plans
 from nova_vgpu.tests import proxy
 
 #: For a machine that is busy with other tests, and nobody to wait for.
-PATIENT = retry_policy.RetryPolicy(
+PATIENT = connection.RetryPolicy(
     deadline=30, timeout=15, first_wait=0.001, longest_wait=0.01
 )
 
@@ -113,15 +112,15 @@ class PlacementTestCase(testtools.TestCase):
 
 
 def connect(
-    url: str, patient: retry_policy.RetryPolicy = PATIENT
+    url: str, patient: connection.RetryPolicy = PATIENT
 ) -> client.PlacementClient:
     """A client by a configuration of its own."""
     conf = cfg.ConfigOpts()
-    authentication.register_opts(conf)
+    connection.register_opts(conf)
     conf([], default_config_files=[], default_config_dirs=[])
-    conf.set_override('auth_type', 'none', authentication.GROUP)
-    conf.set_override('endpoint_override', url, authentication.GROUP)
-    return authentication.connect(conf, patient=patient)
+    conf.set_override('auth_type', 'none', connection.GROUP)
+    conf.set_override('endpoint_override', url, connection.GROUP)
+    return connection.connect(conf, patient=patient)
 
 
 def make_target(

@@ -19,7 +19,7 @@ faster. No server loses anything, and the next run gets there.
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.placement import targets
+from nova_vgpu.placement import synchronisation
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
@@ -181,7 +181,7 @@ class OthersTest(faults.FaultTestCase):
     ) -> tuple[list[values.Change], values.Difference]:
         made: list[values.Change] = []
         through = placements.connect(self.proxy.url)
-        found = targets.sync(through, scene.target, made.append)
+        found = synchronisation.sync(through, scene.target, made.append)
         return made, found
 
     def test_somebody_who_comes_before_the_move_is_not_lost(self) -> None:

@@ -19,8 +19,8 @@ import testtools
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.placement import client
-from nova_vgpu.placement import retry_policy
-from nova_vgpu.placement import targets
+from nova_vgpu.placement import connection
+from nova_vgpu.placement import synchronisation
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
@@ -47,7 +47,7 @@ class PlacementTestCase(placements.PlacementTestCase):
         """Bring Placement there; returns what that took."""
         made: list[values.Change] = []
         self.proxy.reset()
-        self.last = targets.sync(self.client, target, made.append)
+        self.last = synchronisation.sync(self.client, target, made.append)
         self.assertEqual(len(made), len(self.proxy.writes))
         return made
 
@@ -316,7 +316,7 @@ class NoPlacementTest(testtools.TestCase):
     def test_a_placement_that_is_not_there_is_an_error_in_words(self) -> None:
         with socket.create_server(('127.0.0.1', 0)) as free:
             port = free.getsockname()[1]
-        hasty = retry_policy.RetryPolicy(deadline=0.05, first_wait=0.01)
+        hasty = connection.RetryPolicy(deadline=0.05, first_wait=0.01)
         absent = placements.connect(f'http://127.0.0.1:{port}', hasty)
         error = self.assertRaises(
             exception.PlacementError, absent.read_tree, NODE

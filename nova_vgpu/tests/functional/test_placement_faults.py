@@ -30,8 +30,8 @@ import testtools
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.placement import retry_policy
-from nova_vgpu.placement import targets
+from nova_vgpu.placement import connection
+from nova_vgpu.placement import synchronisation
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
@@ -41,13 +41,13 @@ from nova_vgpu.tests import proxy
 FULL = providers.Mode.FULL
 # Long enough for an answer on a busy machine.
 TIMEOUT = 0.5
-PATIENT = retry_policy.RetryPolicy(
+PATIENT = connection.RetryPolicy(
     deadline=60, timeout=TIMEOUT, first_wait=0.001, longest_wait=0.01
 )
 # For answers that do not come, each of which takes all of it. One that comes
 # too late is but one more to get over.
 BRISK = dataclasses.replace(PATIENT, timeout=0.25)
-HASTY = retry_policy.RetryPolicy(
+HASTY = connection.RetryPolicy(
     deadline=0.02, timeout=TIMEOUT, first_wait=0.001, longest_wait=0.01
 )
 SLOW = {proxy.Fault.SLOW, proxy.Fault.SLOW_AFTER}
@@ -86,12 +86,12 @@ class Scene:
         return f'{self.node}_pci_0000_{bus}_00_0'
 
     def sync(
-        self, patient: retry_policy.RetryPolicy = PATIENT
+        self, patient: connection.RetryPolicy = PATIENT
     ) -> list[values.Change]:
         """Through the proxy."""
         made: list[values.Change] = []
         through = placements.connect(self.proxy.url, patient)
-        targets.sync(through, self.target, made.append)
+        synchronisation.sync(through, self.target, made.append)
         return made
 
     def allocate(self, name: str) -> None:
@@ -132,7 +132,7 @@ class FullScene(Scene):
         before = placements.declare(
             'T4-4Q', *(f'{bus}:00.0' for bus in GPUS if bus != '85')
         )
-        targets.sync(
+        synchronisation.sync(
             self.direct, self.make_target(before), lambda _change: None
         )
         self.operator.add_traits(self.name('84'), FOREIGN)

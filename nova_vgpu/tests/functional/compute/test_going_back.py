@@ -24,9 +24,8 @@ from nova_vgpu.conf import devices
 from nova_vgpu.host import guests
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.placement import client
-from nova_vgpu.placement import request
-from nova_vgpu.placement import retry_policy
-from nova_vgpu.placement import targets
+from nova_vgpu.placement import connection
+from nova_vgpu.placement import synchronisation
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
@@ -41,7 +40,7 @@ TYPE = 'nvidia-562'
 TRAIT = 'CUSTOM_VGPU_TYPE_A40_8Q'
 NOVAS = 'libvirt.LibvirtDriver'
 OURS = 'vgpu.LibvirtVGPUDriver'
-HASTY = retry_policy.RetryPolicy(
+HASTY = connection.RetryPolicy(
     deadline=10, first_wait=0.001, longest_wait=0.01
 )
 
@@ -69,7 +68,7 @@ class GoingBackTest(simulated.SimulatedTestBase):
         through = adapter.Adapter(
             session.Session(auth=auth), service_type='placement'
         )
-        return client.PlacementClient(request.Requester(through, HASTY))
+        return client.PlacementClient(connection.Requester(through, HASTY))
 
     def hand_back(self) -> tuple[list[values.Change], values.Difference]:
         """What the command does while nova-compute is stopped."""
@@ -85,7 +84,7 @@ class GoingBackTest(simulated.SimulatedTestBase):
             guests=guests.read_guests(connection),
         )
         made: list[values.Change] = []
-        found = targets.sync(self.connect(), target, made.append)
+        found = synchronisation.sync(self.connect(), target, made.append)
         return made, found
 
     def mdev_uuids_of(self, server: typing.Any) -> set[str]:

@@ -23,8 +23,8 @@ from nova_vgpu import values
 from nova_vgpu.conf import devices
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.placement import client
-from nova_vgpu.placement import request
-from nova_vgpu.placement import targets
+from nova_vgpu.placement import connection
+from nova_vgpu.placement import synchronisation
 from nova_vgpu.publish import providers
 from nova_vgpu.tests import plans
 from nova_vgpu.tests.functional.compute import base
@@ -121,15 +121,15 @@ class RolloutTest(simulated.SimulatedTestBase):
         self.switch()
         auth = token_endpoint.Token(self.placement.fixture.endpoint, 'admin')
         placement = client.PlacementClient(
-            request.Requester(
+            connection.Requester(
                 adapter.Adapter(
                     session.Session(auth=auth), service_type='placement'
                 )
             )
         )
-        connection = self.connection(HOST)
-        host = libvirt_nodes.read_host(connection, connection.pci_info.sysfs)
+        libvirt = self.connection(HOST)
+        host = libvirt_nodes.read_host(libvirt, libvirt.pci_info.sysfs)
         declaration, _ = devices.read_declaration(CONF)
         plan = plans.make_plan(declaration, host)
-        found = targets.diff(placement, providers.Target(plan, HOST))
+        found = synchronisation.diff(placement, providers.Target(plan, HOST))
         self.assertEqual(values.Difference(), found)

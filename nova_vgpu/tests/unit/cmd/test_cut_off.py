@@ -234,7 +234,7 @@ class TestInterruptedSync(test_commands.CommandTestCase):
             report(values.CreateTrait('CUSTOM_X'))
             raise KeyboardInterrupt
 
-        name = 'nova_vgpu.placement.targets.'
+        name = 'nova_vgpu.placement.synchronisation.'
         with (
             fixtures.MonkeyPatch(f'{name}sync', sync),
             fixtures.MonkeyPatch(f'{name}connect', lambda *_: None),

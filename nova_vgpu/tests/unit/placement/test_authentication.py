@@ -21,7 +21,7 @@ import testtools
 
 from nova_vgpu import exception
 from nova_vgpu.placement import client
-from nova_vgpu.placement import targets
+from nova_vgpu.placement import synchronisation
 
 URL = 'http://192.0.2.1/placement'
 SECRET = 's3cret'
@@ -73,7 +73,9 @@ class AuthenticationTest(testtools.TestCase):
     ) -> client.PlacementClient:
         config = self.directory / 'nova.conf'
         config.write_text(text)
-        return targets.connect([str(config)], [str(self.config_dir)], cloud)
+        return synchronisation.connect(
+            [str(config)], [str(self.config_dir)], cloud
+        )
 
     def refuse(self, text: str, cloud: str | None = None) -> str:
         error = self.assertRaises(

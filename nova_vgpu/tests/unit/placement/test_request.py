@@ -16,6 +16,7 @@ from collections.abc import Iterable
 import json
 import typing
 
+import fixtures
 from keystoneauth1 import exceptions as ksa_exceptions
 import requests
 import testtools
@@ -23,9 +24,10 @@ import testtools
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.placement import client
-from nova_vgpu.placement import request
-from nova_vgpu.placement import retry_policy
+from nova_vgpu.placement import connection
 from nova_vgpu.placement import synchronisation
+from nova_vgpu.publish import decision
+from nova_vgpu.publish import providers
 
 PATH = '/resource_providers'
 
@@ -117,11 +119,11 @@ class RequestTestCase(testtools.TestCase):
         *outcomes: Outcome,
         takes: float = 0,
         **options: typing.Any,
-    ) -> request.Requester:
+    ) -> connection.Requester:
         self.adapter = Adapter(self.clock, outcomes, takes)
-        return request.Requester(
+        return connection.Requester(
             typing.cast(typing.Any, self.adapter),
-            retry_policy.RetryPolicy(
+            connection.RetryPolicy(
                 clock=self.clock, sleep=self.clock.sleep, **options
             ),
         )
@@ -194,7 +196,7 @@ class TestRequester(RequestTestCase):
                 'PUT',
                 path,
             )
-            self.assertEqual(conflict, isinstance(error, request.Conflict))
+            self.assertEqual(conflict, isinstance(error, client.Conflict))
 
     def test_no_credentials_in_messages(self) -> None:
         url = 'https://admin:s3cret@cloud.example.org/placement'
@@ -214,25 +216,30 @@ class TestRequester(RequestTestCase):
 
 
 class TestSynchronisation(RequestTestCase):
-    """Reading and deciding anew, by values alone."""
+    """Reading and deciding again, by values alone."""
 
     def sync(self, conflicts: int, *outcomes: Outcome) -> list[values.Change]:
         placement = client.PlacementClient(
             self.requester(*outcomes, conflicts=conflicts)
         )
+        target = providers.Target(values.Plan(), 'node')
         wanted = {f'CUSTOM_{letter}' for letter in 'ABC'}
         made: list[values.Change] = []
         self.reads = 0
 
-        def read() -> values.PlacementTree:
+        def read(*_: object) -> values.PlacementTree:
             self.reads += 1
             return values.PlacementTree('node')
 
-        def decide(_tree: values.PlacementTree) -> values.Difference:
+        def decide(*_: object) -> values.Difference:
             missing = sorted(wanted - {change.name for change in made})
             return values.Difference(tuple(map(values.CreateTrait, missing)))
 
-        synchronisation.synchronise(placement, read, decide, made.append)
+        with (
+            fixtures.MockPatchObject(placement, 'read_tree', read),
+            fixtures.MockPatchObject(decision, 'decide', decide),
+        ):
+            synchronisation.sync(placement, target, made.append)
         return made
 
     def test_without_conflicts_one_read_is_enough(self) -> None:

@@ -10,7 +10,12 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""One request to Placement, with retries.
+"""The way to Placement: credentials, and requests with retries.
+
+On a compute node nova.conf has a section ``[placement]`` that nova-compute
+uses; the same section is used here. Elsewhere ``clouds.yaml`` and the
+variables ``OS_*`` are. A cloud that is given by name takes precedence over
+both.
 
 A request that got no answer, or a server error, is sent again until a
 deadline. That is safe with all requests of this project, even if the first
@@ -22,19 +27,40 @@ Not the retries of keystoneauth's adapter: they count attempts, so they have
 neither a deadline nor random waits, and do not repeat a failed discovery.
 """
 
+from collections.abc import Callable
+import dataclasses
 import itertools
 import logging
+import random
 import re
+import time
 import typing
 
 from keystoneauth1 import adapter as ksa_adapter
 from keystoneauth1 import exceptions as ksa_exceptions
+from keystoneauth1 import loading
+from keystoneauth1 import token_endpoint
+from openstack import config as sdk_config
+from openstack import exceptions as sdk_exceptions
+from oslo_config import cfg
 
 from nova_vgpu import exception
-from nova_vgpu.placement import retry_policy
+from nova_vgpu.placement import client
 
 LOG = logging.getLogger(__name__)
 
+GROUP = 'placement'
+
+_SERVICE_TYPE = 'placement'
+# As Nova has it.
+_INTERFACES = ['internal', 'public']
+# The administrator's token of Placement with "auth_strategy = noauth2", which
+# checks nothing: not a secret.
+_NOAUTH_TOKEN = 'admin'  # noqa: S105
+_CURE = (
+    'Name a cloud of clouds.yaml with --os-cloud, set the variables OS_*, or '
+    'give --config-file a nova.conf with auth_type in [placement].'
+)
 # Nested providers in allocation candidates, and their mappings (2023.1 on).
 MICROVERSION = '1.39'
 
@@ -45,12 +71,111 @@ _CONFLICT = 409
 _IN_URL = re.compile(r'(?<=://)[^/@\s]+@')
 
 
-class Conflict(exception.PlacementError):
-    """Something has changed since it was read; read again."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class RetryPolicy:
+    """Times in seconds; tests replace the clock and the sleep.
+
+    The waits double up to a limit and vary at random, so that the compute
+    nodes of a cloud do not all retry at the same moment after an outage.
+
+    ``deadline`` is for one request with all its attempts, ``timeout`` for one
+    attempt. ``conflicts`` is the number of retries after a generation
+    conflict.
+    """
+
+    deadline: float = 60.0
+    timeout: float = 30.0
+    first_wait: float = 0.5
+    longest_wait: float = 8.0
+    conflicts: int = 5
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    def wait(self, attempt: int, until: float) -> bool:
+        """Wait before the next attempt; False if there is no time for one.
+
+        :param attempt: the number of attempts made so far, from 1.
+        :param until: the deadline on the clock.
+        """
+        longest = min(self.first_wait * 2 ** (attempt - 1), self.longest_wait)
+        # Not for cryptography.
+        pause = longest * random.uniform(0.5, 1.0)  # noqa: S311
+        if self.clock() + pause >= until:
+            return False
+        self.sleep(pause)
+        return True
 
 
-class Forbidden(exception.PlacementError):
-    """The account may not do this."""
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register ``[placement]``; to be called before the files are parsed."""
+    loading.register_session_conf_options(conf, GROUP)
+    loading.register_auth_conf_options(conf, GROUP)
+    loading.register_adapter_conf_options(
+        conf, GROUP, include_deprecated=False
+    )
+    conf.set_default('service_type', _SERVICE_TYPE, GROUP)
+    conf.set_default('valid_interfaces', _INTERFACES, GROUP)
+
+
+def connect(
+    conf: cfg.ConfigOpts,
+    cloud: str | None = None,
+    patient: RetryPolicy | None = None,
+) -> client.PlacementClient:
+    """A client; no request is sent yet.
+
+    :raises PlacementError: if credentials are missing or invalid.
+    """
+    try:
+        configured = conf[GROUP].auth_type or conf[GROUP].auth_section
+        if cloud is None and configured:
+            adapter = _from_conf(conf)
+        else:
+            adapter = _from_cloud(cloud)
+    except (
+        ksa_exceptions.ClientException,
+        sdk_exceptions.SDKException,
+        cfg.Error,
+        TypeError,  # of keystoneauth, for values that contradict each other
+        ValueError,
+    ) as error:
+        raise exception.PlacementError(
+            f'Cannot log in to Placement: {str(error).rstrip(".")}. {_CURE}'
+        ) from error
+    if patient is None:
+        patient = RetryPolicy()
+        if conf[GROUP].timeout:
+            patient = dataclasses.replace(patient, timeout=conf[GROUP].timeout)
+    return client.PlacementClient(Requester(adapter, patient))
+
+
+def _from_conf(conf: cfg.ConfigOpts) -> ksa_adapter.Adapter:
+    auth_group = conf[GROUP].auth_section or GROUP
+    if auth_group != GROUP:
+        loading.register_auth_conf_options(conf, auth_group)
+    auth_type = conf[auth_group].auth_type
+    auth = loading.load_auth_from_conf_options(conf, GROUP)
+    if auth_type == 'none':
+        # keystoneauth would send a token that Placement accepts without
+        # any permission; this one has all of them.
+        endpoint = conf[auth_group].endpoint
+        auth = token_endpoint.Token(endpoint, _NOAUTH_TOKEN)
+    session = loading.load_session_from_conf_options(conf, GROUP, auth=auth)
+    return loading.load_adapter_from_conf_options(
+        conf, GROUP, session=session, auth=auth
+    )
+
+
+def _from_cloud(cloud: str | None) -> ksa_adapter.Adapter:
+    region = sdk_config.get_cloud_region(cloud=cloud)
+    return ksa_adapter.Adapter(
+        session=region.get_session(),
+        service_type=region.get_service_type(_SERVICE_TYPE),
+        service_name=region.get_service_name(_SERVICE_TYPE),
+        interface=region.get_interface(_SERVICE_TYPE),
+        region_name=region.get_region_name(_SERVICE_TYPE),
+        endpoint_override=region.get_endpoint(_SERVICE_TYPE),
+    )
 
 
 class _NoAnswer(Exception):
@@ -63,10 +188,10 @@ class Requester:
     def __init__(
         self,
         adapter: ksa_adapter.Adapter,
-        patient: retry_policy.RetryPolicy | None = None,
+        patient: RetryPolicy | None = None,
     ) -> None:
         self._adapter = adapter
-        self.patience = patient or retry_policy.RetryPolicy()
+        self.patience = patient or RetryPolicy()
 
     def call(
         self, method: str, path: str, **arguments: typing.Any
@@ -132,9 +257,9 @@ def _read(method: str, path: str, response: typing.Any) -> typing.Any:
         gone = status == _NOT_FOUND and path.startswith('/resource_providers/')
         family: type[exception.PlacementError] = exception.PlacementError
         if gone or status == _CONFLICT:
-            family = Conflict
+            family = client.Conflict
         elif status == _FORBIDDEN:
-            family = Forbidden
+            family = client.Forbidden
         raise family(
             f'Placement refused {method} {path}: {status} {_reason(response)}'
         )
