@@ -23,10 +23,9 @@ finding that refers to it.
 from collections.abc import Iterator
 
 from nova_vgpu import values
-from nova_vgpu.diagnose import gpu_findings
 from nova_vgpu.diagnose import host_findings
 from nova_vgpu.diagnose import mode_findings
-from nova_vgpu.diagnose import scheduler_findings
+from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 
@@ -40,21 +39,154 @@ _TOLD = (
 )
 # How many of many are shown.
 _EXAMPLES = 3
+# States that may be intended.
+_ON_PURPOSE = frozenset({'passed-through', 'no-types-ever'})
+_PASSTHROUGH_DRIVER = 'vfio-pci'
+_PASSTHROUGH_IDS = 'vfio-pci.ids='
 
 
 def diagnose(examined: values.DoctorInput) -> tuple[values.Finding, ...]:
     """Every finding, in order of severity."""
     found = [
         *host_findings.find(examined),
-        *gpu_findings.find(examined),
+        *_find_on_gpus(examined),
         *mode_findings.find(examined),
         *_find_type_changes(examined),
         *_find_configuration_problems(examined),
-        *scheduler_findings.find(examined),
+        *mode_findings.find_scheduler(examined),
         *host_findings.find_notes(examined),
     ]
     ranks = list(values.Severity)
     return tuple(sorted(found, key=lambda f: ranks.index(f.severity)))
+
+
+def _find_on_gpus(
+    examined: values.DoctorInput,
+) -> Iterator[values.Finding]:
+    for fault in examined.host.faults:
+        yield values.Finding(
+            values.Severity.ERROR,
+            'unreadable',
+            fault.device,
+            f'{fault.device} cannot be read in full.',
+            (values.Evidence(fault.source, fault.reason),),
+            'See the kernel log about the device; some files need root.',
+        )
+    for gpu in examined.host.gpus:
+        obstacle = readiness.find_obstacle(gpu)
+        if obstacle is None:
+            yield from _find_vf_findings(gpu)
+            continue
+        severity = _weigh(examined, gpu, obstacle)
+        if severity is not None:
+            yield values.Finding(
+                severity,
+                obstacle.code,
+                str(gpu),
+                f'GPU {gpu} does not serve vGPUs: {obstacle.finding}.',
+                tuple(_see(examined, gpu, obstacle)),
+                obstacle.cure,
+            )
+
+
+def _weigh(
+    examined: values.DoctorInput,
+    gpu: values.PhysicalGPU,
+    obstacle: readiness.Obstacle,
+) -> values.Severity | None:
+    if examined.plan.assignments_of(gpu.name):
+        return values.Severity.ERROR
+    if not capabilities.makes_vgpus(gpu) and gpu.sriov is None:
+        return None  # usually the graphics of the mainboard
+    if obstacle.code in _ON_PURPOSE:
+        return values.Severity.NOTE
+    if examined.is_wanted(gpu):
+        return values.Severity.ERROR
+    return values.Severity.WARNING
+
+
+def _see(
+    examined: values.DoctorInput,
+    gpu: values.PhysicalGPU,
+    obstacle: readiness.Obstacle,
+) -> Iterator[values.Evidence]:
+    device = f'/sys/bus/pci/devices/{gpu}'
+    if obstacle.code == 'vfs-off':
+        total = gpu.sriov.total if gpu.sriov else 0
+        yield values.Evidence(f'{device}/sriov_totalvfs', str(total))
+        yield values.Evidence(f'{device}/virtfn*', 'none')
+    elif gpu.vfs:
+        drivers = sorted({vf.driver or 'none' for vf in gpu.vfs})
+        yield values.Evidence(
+            f'{device}/virtfn*/driver', f'{", ".join(drivers)}'
+        )
+    else:
+        yield values.Evidence(f'{device}/driver', gpu.driver or 'none')
+    if obstacle.code == 'passed-through':
+        yield from _find_passthrough_ids(examined, gpu)
+    if obstacle.code == 'no-types-yet':
+        mode = examined.modes.of(gpu.address).mig if examined.modes else None
+        if mode is not None and mode.current:
+            yield values.Evidence('NVML, MIG mode', 'on')
+
+
+def _find_passthrough_ids(
+    examined: values.DoctorInput, gpu: values.PhysicalGPU
+) -> Iterator[values.Evidence]:
+    """The kernel parameter that reserves the GPU for passthrough."""
+    around = examined.surroundings
+    if around is None or around.command_line is None or gpu.ids is None:
+        return
+    for word in around.command_line.value.split():
+        if word.startswith(_PASSTHROUGH_IDS) and str(gpu.ids) in word.lower():
+            yield values.Evidence(around.command_line.source, word)
+
+
+def _find_vf_findings(gpu: values.PhysicalGPU) -> Iterator[values.Finding]:
+    """Problems of some functions of a working GPU."""
+    astray = [
+        vf
+        for vf in gpu.vfs
+        if vf.driver in (None, _PASSTHROUGH_DRIVER)
+        and not (vf.offers or vf.vgpus or vf.vendor_vfio)
+    ]
+    # libvirt does not show every driver; then the GPU has none either.
+    if astray and gpu.driver is not None:
+        yield values.Finding(
+            values.Severity.WARNING,
+            'vfs-astray',
+            str(gpu),
+            f'Virtual functions of GPU {gpu} cannot have vGPUs '
+            f'({len(astray)} of {len(gpu.vfs)}): they are not bound to its '
+            'driver.',
+            tuple(
+                values.Evidence(
+                    f'/sys/bus/pci/devices/{vf.address}/driver',
+                    vf.driver or 'none',
+                )
+                for vf in astray
+            ),
+            f'Bind them to {gpu.driver} again. libvirt unbinds a function '
+            "that a guest uses with managed='yes'.",
+        )
+    if gpu.sriov is not None and 0 < len(gpu.vfs) < gpu.sriov.total:
+        yield _vfs_partly_on(gpu, gpu.sriov.total)
+
+
+def _vfs_partly_on(gpu: values.PhysicalGPU, total: int) -> values.Finding:
+    return values.Finding(
+        values.Severity.NOTE,
+        'vfs-partly-on',
+        str(gpu),
+        f'GPU {gpu} has {len(gpu.vfs)} of {total} virtual functions, which '
+        'limits types of which more would fit.',
+        (
+            values.Evidence(
+                f'/sys/bus/pci/devices/{gpu}/sriov_totalvfs', str(total)
+            ),
+        ),
+        'If that is not intended, enable all of them while no vGPU is in use.',
+    )
 
 
 def _find_type_changes(
