@@ -26,13 +26,32 @@ import threading
 import typing
 
 from nova_vgpu import values
-from nova_vgpu.sandbox import clock
 from nova_vgpu.sandbox import host
 from nova_vgpu.sandbox import memory_tree
-from nova_vgpu.sandbox import rendering
+from nova_vgpu.sandbox import tree
 
 #: How long past states are stored.
 _MEMORY_SECONDS = 3600.0
+
+
+class Clock:
+    """Seconds since the simulation began; they pass when a caller sleeps."""
+
+    def __init__(self, lock: threading.RLock) -> None:
+        self._lock = lock
+        self._now = 0.0
+
+    def now(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        with self._lock:
+            self._now += max(seconds, 0.0)
+
+    def set(self, now: float) -> None:
+        """Set the time, also to the past."""
+        with self._lock:
+            self._now = now
 
 
 @dataclasses.dataclass
@@ -65,7 +84,7 @@ class Hardware:
 
     def __init__(self, *gpus: host.GPU, mtty: bool = False) -> None:
         self.lock = threading.RLock()
-        self.clock = clock.Clock(self.lock)
+        self.clock = Clock(self.lock)
         self.gpus = list(gpus)
         self.delays = Delays()
         #: Whether a running guest uses an mdev (by UUID) or a function (by its
@@ -79,7 +98,7 @@ class Hardware:
         self.history: list[tuple[float, tuple[host.GPU, ...]]] = []
         self.parents: frozenset[str] = frozenset()
         self._mtty = mtty
-        self._rendered: dict[values.PciAddress, rendering.RenderedGPU] = {}
+        self._rendered: dict[values.PciAddress, tree.RenderedGPU] = {}
         self._root: memory_tree.Directory | None = None
         self.begin_history()
 
@@ -90,7 +109,7 @@ class Hardware:
         with self.lock:
             self.settle()
             if self._root is None:
-                self._root = rendering.make_root(
+                self._root = tree.make_root(
                     self._rendered.values(), self._mtty
                 )
             return self._root
@@ -222,7 +241,7 @@ class Hardware:
                 or known.gpu is not gpu
                 or known.override != override
             ):
-                known = rendering.RenderedGPU(gpu, override)
+                known = tree.RenderedGPU(gpu, override)
             self._rendered[gpu.address] = known
         self._root = None
         self._tell_udev()

@@ -30,8 +30,8 @@ from nova_vgpu import values
 from nova_vgpu.sandbox import hardware
 from nova_vgpu.sandbox import host
 from nova_vgpu.sandbox import memory_tree
-from nova_vgpu.sandbox import rendering
 from nova_vgpu.sandbox import stores
+from nova_vgpu.sandbox import tree
 
 BlocksForever = stores.BlocksForever
 Delays = hardware.Delays
@@ -170,7 +170,7 @@ class Kernel(hardware.Hardware):
 
     def _first_driver(self, gpu: host.GPU) -> str | None:
         driver = self.drivers.get(gpu.address, gpu.driver)
-        return 'default' if driver == rendering.STUB else driver
+        return 'default' if driver == tree.STUB else driver
 
     def upgrade_driver(self) -> None:
         """Load another release of the driver, which renumbers types.

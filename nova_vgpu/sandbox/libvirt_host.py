@@ -18,13 +18,15 @@ the kernel shows, perhaps some seconds later, and its own changes at once.
 
 from collections.abc import Mapping
 import copy
+import dataclasses
 import typing
 import uuid as uuidlib
+from xml.etree import ElementTree
 
 import libvirt
 
 from nova_vgpu import values
-from nova_vgpu.sandbox import guests
+from nova_vgpu.host import guests
 from nova_vgpu.sandbox import host
 from nova_vgpu.sandbox import kernel
 from nova_vgpu.sandbox import libvirt_connection
@@ -95,6 +97,54 @@ class PciDevice:
         return 1
 
 
+@dataclasses.dataclass
+class Guest:
+    """A guest as Nova defines it: its vGPUs and the names of their types."""
+
+    name_: str
+    uuid: str
+    mdevs: Mapping[str, str | None]
+    functions: Mapping[str, str | None]
+    running: bool = False
+    #: Whether its devices have the aliases of this project's driver; those
+    #: of Nova's PCI passthrough do not.
+    notes: bool = True
+
+    @property
+    def devices(self) -> list[str]:
+        """The ids of its devices: UUIDs and names of functions."""
+        parse = values.PciAddress.parse
+        functions = (parse(f).node_device_name for f in self.functions)
+        return [*self.mdevs, *functions]
+
+    def name(self) -> str:
+        return self.name_
+
+    def isActive(self) -> int:
+        return int(self.running)
+
+    def XMLDesc(self, flags: int = 0) -> str:
+        domain = ElementTree.Element('domain', type='kvm')
+        ElementTree.SubElement(domain, 'name').text = self.name_
+        ElementTree.SubElement(domain, 'uuid').text = self.uuid
+        devices = ElementTree.SubElement(domain, 'devices')
+        sources = [
+            *(
+                ('mdev', {'uuid': uuid}, name)
+                for uuid, name in self.mdevs.items()
+            ),
+            *(
+                ('pci', _attributes(address), name)
+                for address, name in self.functions.items()
+            ),
+        ]
+        for order, (kind, address, type_name) in enumerate(sources):
+            noted = guests.make_alias(order, type_name)
+            alias = noted if self.notes else f'hostdev{order}'
+            _add_hostdev(devices, kind, address, alias)
+        return ElementTree.tostring(domain, encoding='unicode')
+
+
 class LibvirtHost(libvirt_connection.Connection):
     """The libvirt of a simulated host."""
 
@@ -106,7 +156,7 @@ class LibvirtHost(libvirt_connection.Connection):
         self.lag = 0.0
         #: Whether mdevs with autostart start when their parents appear.
         self.autostarts = True
-        self.guests: dict[str, guests.Guest] = {}
+        self.guests: dict[str, Guest] = {}
         self._boots = its_kernel.boots
         self._shown: tuple[host.GPU, ...] | None = None
         self._devices: dict[str, PciDevice] = {}
@@ -235,7 +285,7 @@ class LibvirtHost(libvirt_connection.Connection):
         """Define a guest with vGPUs of these types; returns its UUID."""
         uuid = str(uuidlib.uuid5(_NAMESPACE, name))
         with self._kernel.effect(f'definition of guest {name}'):
-            self.guests[name] = guests.Guest(
+            self.guests[name] = Guest(
                 name, uuid, dict(mdevs or {}), dict(functions or {})
             )
         return uuid
@@ -274,7 +324,7 @@ class LibvirtHost(libvirt_connection.Connection):
                 for guest in self.guests.values()
             )
 
-    def _require_free(self, device: str, guest: guests.Guest) -> None:
+    def _require_free(self, device: str, guest: Guest) -> None:
         for other in self.guests.values():
             taken = other.running and device in other.devices
             if taken and other is not guest:
@@ -330,3 +380,29 @@ class LibvirtHost(libvirt_connection.Connection):
 
 def _refuse(message: str, code: int) -> Exception:
     return make_error(message, code, libvirt.VIR_FROM_QEMU)
+
+
+def _add_hostdev(
+    devices: ElementTree.Element,
+    kind: str,
+    address: Mapping[str, str],
+    alias: str,
+) -> None:
+    hostdev = ElementTree.SubElement(
+        devices, 'hostdev', mode='subsystem', type=kind, managed='no'
+    )
+    if kind == 'mdev':
+        hostdev.set('model', 'vfio-pci')
+    source = ElementTree.SubElement(hostdev, 'source')
+    ElementTree.SubElement(source, 'address', dict(address))
+    ElementTree.SubElement(hostdev, 'alias', name=alias)
+
+
+def _attributes(text: str) -> dict[str, str]:
+    address = values.PciAddress.parse(text)
+    return {
+        'domain': f'0x{address.domain:04x}',
+        'bus': f'0x{address.bus:02x}',
+        'slot': f'0x{address.slot:02x}',
+        'function': f'0x{address.function:x}',
+    }

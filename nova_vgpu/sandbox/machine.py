@@ -12,17 +12,13 @@
 
 """A whole simulated machine: kernel, vendor's programs and libvirt.
 
-Its state can be exported, sent to another process and restored: a test can
-kill a process in the middle of a change and continue with the machine that it
-left. Several processes can use one machine by :func:`share`.
+Its state can be exported and restored, in another process too: one that is
+killed in the middle of a change leaves a machine to continue with.
 """
 
 import dataclasses
-import multiprocessing
-from multiprocessing import managers
 import typing
 
-from nova_vgpu.host import files
 from nova_vgpu.sandbox import host
 from nova_vgpu.sandbox import kernel
 from nova_vgpu.sandbox import libvirt_host
@@ -60,58 +56,3 @@ class Machine:
             self.libvirt.load(snapshot.libvirt)
             self.tools.load(snapshot.tools)
             self.kernel.load(snapshot.kernel)
-
-
-class SharedFiles(files.Files):
-    """sysfs of a machine that is in another process."""
-
-    def __init__(self, proxy: typing.Any, root: str = '/sys') -> None:
-        super().__init__(root)
-        self._proxy = proxy
-
-    def read(self, *parts: str) -> str:
-        return str(self._proxy.read(*parts))
-
-    def list(self, *parts: str) -> tuple[str, ...]:
-        return tuple(self._proxy.list(*parts))
-
-    def list_marked(self, *parts: str) -> dict[str, object]:
-        """Extends the list: every entry counts as changed."""
-        return dict.fromkeys(self.list(*parts), self.mark(*parts))
-
-    def mark(self, *parts: str) -> object:
-        return object()
-
-    def link(self, *parts: str) -> str:
-        return str(self._proxy.link(*parts))
-
-    def write(self, text: str, *parts: str) -> None:
-        self._proxy.write(text, *parts)
-
-
-class SharedMachine(managers.BaseManager):
-    """A machine in a process of its own, for others to use."""
-
-
-def share(machine: Machine) -> managers.BaseManager:
-    """A manager, to be started, that serves this machine.
-
-    The parts of the machine are what its methods ``files``, ``kernel``,
-    ``clock``, ``tools``, ``libvirt`` and ``machine`` return.
-    """
-
-    class Shared(SharedMachine):
-        pass
-
-    parts = {
-        'files': machine.kernel.files,
-        'kernel': machine.kernel,
-        'clock': machine.kernel.clock,
-        'tools': machine.tools,
-        'libvirt': machine.libvirt,
-        'machine': machine,
-    }
-    for name, part in parts.items():
-        Shared.register(name, callable=lambda part=part: part)
-    # Forked, so that it starts as the machine is now.
-    return Shared(ctx=multiprocessing.get_context('fork'))

@@ -27,7 +27,7 @@ from nova_vgpu.knowledge import vendors
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host
 from nova_vgpu.sandbox import memory_tree
-from nova_vgpu.sandbox import rendering
+from nova_vgpu.sandbox import tree
 
 if typing.TYPE_CHECKING:
     from nova_vgpu.sandbox import kernel
@@ -108,7 +108,7 @@ def _store_numvfs(its: 'kernel.Kernel', address: str, text: str) -> None:
     enabled = its.count_vfs(gpu.address)
     if number == enabled:
         return
-    configures = gpu.bound_driver == rendering.STUB or (
+    configures = gpu.bound_driver == tree.STUB or (
         gpu.bound_driver == gpu.board.driver and gpu.raw_numvfs
     )
     if not configures:

@@ -13,120 +13,287 @@
 """A simulated host as a sysfs tree, laid out as the kernel does it.
 
 Devices live below ``devices``; ``bus/pci/devices``, ``class/mdev_bus`` and
-``bus/mdev/devices`` hold links to them.
+``bus/mdev/devices`` hold links to them. The tree is in memory, with the files
+that are written to (``create``, ``remove``, ``bind`` and so on), or it is
+written to a disk, without them.
 """
 
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
+import functools
 import os
 import pathlib
 
+from nova_vgpu import values
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host
+from nova_vgpu.sandbox import memory_tree
+
+Attribute = memory_tree.Attribute
+Directory = memory_tree.Directory
+Link = memory_tree.Link
+Node = memory_tree.Node
+Path = memory_tree.Path
+
+STUB = 'pci-pf-stub'
+PASSTHROUGH = 'vfio-pci'
+
+_DRIVERS = ('bus', 'pci', 'drivers')
+_NO_OVERRIDE = '(null)'
+
+
+class RenderedGPU:
+    """One state of a GPU; each of its functions is made when it is read."""
+
+    def __init__(self, gpu: host.GPU, override: str | None) -> None:
+        self.gpu = gpu
+        self.override = override
+        self.vfs = gpu.vf_addresses
+        bus = f'pci{gpu.address.domain:04x}:{gpu.address.bus:02x}'
+        self.bus: Path = ('devices', bus)
+        self.functions: dict[str, Directory] = {
+            str(gpu.address): Directory(self._make_physical)
+        }
+        for index, address in enumerate(self.vfs):
+            self.functions[str(address)] = Directory(
+                functools.partial(self._make_virtual, index)
+            )
+
+    def place(self, function: str) -> Path:
+        return (*self.bus, function)
+
+    @property
+    def parents(self) -> tuple[tuple[values.PciAddress, int | None], ...]:
+        """The functions that mdevs can be on, whether any is or not."""
+        gpu = self.gpu
+        if gpu.vendor_vfio or not gpu.board.types:
+            return ()
+        if gpu.types_on_pf:
+            return ((gpu.address, None),)
+        if gpu.types_on_vfs:
+            return tuple((vf, index) for index, vf in enumerate(self.vfs))
+        return ()
+
+    def list_mdevs(self) -> Iterator[tuple[str, Path]]:
+        """UUID and directory of every mdev."""
+        if self.gpu.created:
+            for address, vf in self.parents:
+                for uuid, _ in self.gpu.mdevs(vf):
+                    yield uuid, (*self.place(str(address)), uuid)
+
+    @functools.cached_property
+    def _left(self) -> dict[str, int]:
+        return {t.id: self.gpu.left(t) for t in self.gpu.board.types}
+
+    @functools.cached_property
+    def _taken(self) -> frozenset[int | None]:
+        return frozenset(created.vf for created in self.gpu.created)
+
+    def _available(self, type_id: str, vf: int | None) -> int:
+        left = self._left[type_id]
+        if vf is None:
+            return left
+        return 0 if vf in self._taken else min(left, 1)
+
+    def _make_physical(self) -> dict[str, Node]:
+        gpu, board = self.gpu, self.gpu.board
+        found = self._make_function(str(gpu.address), gpu.bound_driver)
+        found['driver_override'] = Attribute(
+            self.override or _NO_OVERRIDE,
+            ('driver_override', str(gpu.address)),
+        )
+        if board.total_vfs:
+            store = ('sriov_numvfs', str(gpu.address))
+            found |= {
+                'sriov_totalvfs': Attribute(str(board.total_vfs)),
+                'sriov_numvfs': Attribute(str(gpu.vfs), store),
+                'sriov_offset': Attribute(str(board.vf_offset)),
+                'sriov_stride': Attribute(str(board.vf_stride)),
+            }
+        if gpu.types_on_pf:
+            found |= self._make_parent(gpu.address, None)
+        for index, address in enumerate(self.vfs):
+            found[f'virtfn{index}'] = Link(self.place(str(address)))
+        return found
+
+    def _make_virtual(self, index: int) -> dict[str, Node]:
+        gpu = self.gpu
+        address = self.vfs[index]
+        found = self._make_function(str(address), gpu.board.driver)
+        found['physfn'] = Link(self.place(str(gpu.address)))
+        if gpu.types_on_vfs and gpu.vendor_vfio:
+            found['nvidia'] = Directory(
+                functools.partial(self._make_vendor_vfio, index)
+            )
+        elif gpu.types_on_vfs:
+            found |= self._make_parent(address, index)
+        return found
+
+    def _make_function(self, name: str, driver: str | None) -> dict[str, Node]:
+        board = self.gpu.board
+        found: dict[str, Node] = {
+            'vendor': Attribute(f'0x{board.vendor:04x}'),
+            'device': Attribute(f'0x{board.device:04x}'),
+            'class': Attribute(f'0x{board.pci_class:06x}'),
+            'subsystem_vendor': Attribute(f'0x{board.subsystem[0]:04x}'),
+            'subsystem_device': Attribute(f'0x{board.subsystem[1]:04x}'),
+        }
+        if driver is not None:
+            found['driver'] = Link((*_DRIVERS, driver))
+        return found
+
+    def _make_parent(
+        self, address: values.PciAddress, vf: int | None
+    ) -> dict[str, Node]:
+        if not self.gpu.board.types or self.gpu.vendor_vfio:
+            return {}
+        place = self.place(str(address))
+        found: dict[str, Node] = {
+            'mdev_supported_types': Directory(
+                lambda: {
+                    t.id: _make_type(
+                        t,
+                        self._available(t.id, vf),
+                        ('create', str(address), t.id),
+                    )
+                    for t in self.gpu.board.types
+                }
+            )
+        }
+        for uuid, type_id in self.gpu.mdevs(vf):
+            found[uuid] = _make_directory(
+                {
+                    'mdev_type': Link(
+                        (*place, 'mdev_supported_types', type_id)
+                    ),
+                    'remove': Attribute(None, ('remove', uuid)),
+                }
+            )
+        return found
+
+    def _make_vendor_vfio(self, vf: int) -> dict[str, Node]:
+        types = self.gpu.board.types
+        numbers = {t.id: t.number for t in types}
+        current = [numbers[created.type_id] for created in self.gpu.on(vf)]
+        lines = ['ID    : vGPU Name']
+        lines += [
+            f'{t.number:<5} : {t.name}'
+            for t in types
+            if self._available(t.id, vf)
+        ]
+        store = ('current_vgpu_type', str(self.vfs[vf]))
+        return {
+            'creatable_vgpu_types': Attribute('\n'.join(lines)),
+            'current_vgpu_type': Attribute(
+                str(current[0] if current else 0), store
+            ),
+        }
+
+
+def make_root(gpus: Iterable[RenderedGPU], mtty: bool) -> Directory:
+    """The whole tree."""
+    rendered = tuple(gpus)
+    devices: dict[str, dict[str, Node]] = {}
+    on_bus: dict[str, Node] = {}
+    parents: dict[str, Node] = {}
+    mdevs: dict[str, Node] = {}
+    for gpu in rendered:
+        devices.setdefault(gpu.bus[-1], {}).update(gpu.functions)
+        on_bus.update((name, Link(gpu.place(name))) for name in gpu.functions)
+        for address, _ in gpu.parents:
+            parents[str(address)] = Link(gpu.place(str(address)))
+        mdevs.update((uuid, Link(place)) for uuid, place in gpu.list_mdevs())
+    top: dict[str, Node] = {
+        name: _make_directory(entries) for name, entries in devices.items()
+    }
+    if mtty:
+        top['virtual'] = _make_mtty()
+        parents['mtty'] = Link(('devices', 'virtual', 'mtty', 'mtty'))
+    pci: dict[str, Node] = {
+        'devices': _make_directory(on_bus),
+        'drivers': Directory(lambda: _make_drivers(rendered)),
+        'drivers_probe': Attribute(None, ('drivers_probe',)),
+    }
+    bus: dict[str, Node] = {'pci': _make_directory(pci)}
+    if mdevs:
+        bus['mdev'] = _make_directory({'devices': _make_directory(mdevs)})
+    root = {'devices': _make_directory(top), 'bus': _make_directory(bus)}
+    if parents:
+        root['class'] = _make_directory({'mdev_bus': _make_directory(parents)})
+    return _make_directory(root)
 
 
 def write_tree(simulated: host.SimulatedHost, root: pathlib.Path) -> None:
-    """Build the tree below ``root``, which may exist."""
-    (root / 'bus/pci/devices').mkdir(parents=True, exist_ok=True)
-    for gpu in simulated.gpus:
-        _write_gpu(gpu, root)
-    if simulated.mtty:
-        _write_mtty(root)
+    """Write the tree below ``root``, which may exist."""
+    rendered = (RenderedGPU(gpu, None) for gpu in simulated.gpus)
+    _write_directory(make_root(rendered, simulated.mtty), root, root)
 
 
-def _write_gpu(gpu: host.GPU, root: pathlib.Path) -> None:
-    board = gpu.board
-    bus = root / f'devices/pci{gpu.address.domain:04x}:{gpu.address.bus:02x}'
-    physical = bus / str(gpu.address)
-    _write_function(physical, gpu, gpu.bound_driver, root)
-    if board.total_vfs:
-        _write(physical / 'sriov_totalvfs', board.total_vfs)
-        _write(physical / 'sriov_numvfs', gpu.vfs)
-        _write(physical / 'sriov_offset', board.vf_offset)
-        _write(physical / 'sriov_stride', board.vf_stride)
-    if gpu.types_on_pf:
-        _write_mdev_parent(physical, gpu, None, root)
-    for index, address in enumerate(gpu.vf_addresses):
-        function = bus / str(address)
-        _write_function(function, gpu, board.driver, root)
-        _link(function / 'physfn', physical)
-        _link(physical / f'virtfn{index}', function)
-        if gpu.types_on_vfs and gpu.vendor_vfio:
-            _write_vendor_vfio(function / 'nvidia', gpu, index)
-        elif gpu.types_on_vfs:
-            _write_mdev_parent(function, gpu, index, root)
-
-
-def _write_function(
-    path: pathlib.Path,
-    gpu: host.GPU,
-    driver: str | None,
-    root: pathlib.Path,
+def _write_directory(
+    directory: Directory, path: pathlib.Path, root: pathlib.Path
 ) -> None:
-    board = gpu.board
     path.mkdir(parents=True, exist_ok=True)
-    _write(path / 'vendor', f'0x{board.vendor:04x}')
-    _write(path / 'device', f'0x{board.device:04x}')
-    _write(path / 'class', f'0x{board.pci_class:06x}')
-    _write(path / 'subsystem_vendor', f'0x{board.subsystem[0]:04x}')
-    _write(path / 'subsystem_device', f'0x{board.subsystem[1]:04x}')
-    _link(root / 'bus/pci/devices' / path.name, path)
-    if driver is not None:
-        _link(path / 'driver', root / 'bus/pci/drivers' / driver)
+    for name, node in directory.entries.items():
+        entry = path / name
+        if isinstance(node, Link):
+            target = root.joinpath(*node.target)
+            entry.symlink_to(os.path.relpath(target, path))
+        elif isinstance(node, Attribute):
+            if node.text is not None:
+                entry.write_text(f'{node.text}\n')
+        elif name != _DRIVERS[-1]:  # nothing is bound by writing there
+            _write_directory(node, entry, root)
 
 
-def _write_mdev_parent(
-    path: pathlib.Path, gpu: host.GPU, vf: int | None, root: pathlib.Path
-) -> None:
-    if not gpu.board.types:
-        return
-    _link(root / 'class/mdev_bus' / path.name, path)
-    for board_type in gpu.board.types:
-        _write_type(path, board_type, gpu.available(board_type, vf))
-    for uuid, type_id in gpu.mdevs(vf):
-        mdev = path / uuid
-        mdev.mkdir()
-        _link(mdev / 'mdev_type', path / 'mdev_supported_types' / type_id)
-        _link(root / 'bus/mdev/devices' / uuid, mdev)
+def _make_directory(entries: Mapping[str, Node]) -> Directory:
+    return Directory(lambda: entries)
 
 
-def _write_type(
-    path: pathlib.Path, board_type: boards.BoardType, available: int
-) -> None:
-    directory = path / 'mdev_supported_types' / board_type.id
-    directory.mkdir(parents=True)
-    if board_type.name is not None:
-        _write(directory / 'name', board_type.name)
-    _write(directory / 'description', board_type.description)
-    _write(directory / 'device_api', 'vfio-pci')
-    _write(directory / 'available_instances', available)
+def _make_type(
+    board_type: boards.BoardType, available: int, create: Path
+) -> Directory:
+    def make() -> dict[str, Node]:
+        found: dict[str, Node] = {
+            'description': Attribute(board_type.description),
+            'device_api': Attribute('vfio-pci'),
+            'available_instances': Attribute(str(available)),
+        }
+        if create:
+            found['create'] = Attribute(None, create)
+        if board_type.name is not None:
+            found['name'] = Attribute(board_type.name)
+        return found
+
+    return Directory(make)
 
 
-def _write_vendor_vfio(path: pathlib.Path, gpu: host.GPU, vf: int) -> None:
-    path.mkdir()
-    numbers = {t.id: t.number for t in gpu.board.types}
-    current = [numbers[created.type_id] for created in gpu.on(vf)]
-    lines = ['ID    : vGPU Name']
-    lines += [
-        f'{t.number:<5} : {t.name}'
-        for t in gpu.board.types
-        if gpu.available(t, vf)
-    ]
-    _write(path / 'creatable_vgpu_types', '\n'.join(lines))
-    _write(path / 'current_vgpu_type', current[0] if current else 0)
+def _make_drivers(gpus: Iterable[RenderedGPU]) -> dict[str, Node]:
+    """Every driver that is loaded, with the functions that it has."""
+    bound: dict[str, dict[str, Node]] = {STUB: {}, PASSTHROUGH: {}}
+    for rendered in gpus:
+        gpu = rendered.gpu
+        of_board = bound.setdefault(gpu.board.driver, {})
+        for vf in map(str, rendered.vfs):
+            of_board[vf] = Link(rendered.place(vf))
+        if gpu.bound_driver is not None:
+            name = str(gpu.address)
+            on_driver = bound.setdefault(gpu.bound_driver, {})
+            on_driver[name] = Link(rendered.place(name))
+    for driver, entries in bound.items():
+        entries['bind'] = Attribute(None, ('bind', driver))
+        entries['unbind'] = Attribute(None, ('unbind', driver))
+    return {d: _make_directory(entries) for d, entries in bound.items()}
 
 
-def _write_mtty(root: pathlib.Path) -> None:
-    path = root / 'devices/virtual/mtty/mtty'
-    path.mkdir(parents=True)
-    _link(path / 'subsystem', root / 'class/mtty')
-    _link(root / 'class/mdev_bus/mtty', path)
-    for board_type in boards.MTTY_TYPES:
-        _write_type(path, board_type, board_type.maximum)
-
-
-def _write(path: pathlib.Path, value: object) -> None:
-    path.write_text(f'{value}\n')
-
-
-def _link(link: pathlib.Path, target: pathlib.Path) -> None:
-    link.parent.mkdir(parents=True, exist_ok=True)
-    link.symlink_to(os.path.relpath(target, link.parent))
+def _make_mtty() -> Directory:
+    types: dict[str, Node] = {
+        t.id: _make_type(t, t.maximum, ()) for t in boards.MTTY_TYPES
+    }
+    mtty = _make_directory(
+        {
+            'subsystem': Link(('class', 'mtty')),
+            'mdev_supported_types': _make_directory(types),
+        }
+    )
+    return _make_directory({'mtty': _make_directory({'mtty': mtty})})

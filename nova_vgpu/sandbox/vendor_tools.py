@@ -28,8 +28,8 @@ from nova_vgpu import values
 from nova_vgpu.host import tools
 from nova_vgpu.sandbox import host
 from nova_vgpu.sandbox import kernel
-from nova_vgpu.sandbox import rendering
 from nova_vgpu.sandbox import stores
+from nova_vgpu.sandbox import tree
 
 SRIOV_MANAGE = 'sriov-manage'
 NVIDIA_SMI = 'nvidia-smi'
@@ -126,9 +126,9 @@ class VendorTools:
             return refused
         if self._kernel.count_vfs(address):
             return tools.Finished(0, f'VFs are already enabled on {address}')
-        with self._kernel.effect(f'{address} on {rendering.STUB}'):
+        with self._kernel.effect(f'{address} on {tree.STUB}'):
             self._kernel.lose_types(address)
-            self._kernel.update(address, driver=rendering.STUB)
+            self._kernel.update(address, driver=tree.STUB)
         if self.behaviour.abandons:
             self.behaviour.abandons -= 1
             return tools.Finished(1, f'Failed to enable VFs on {address}')

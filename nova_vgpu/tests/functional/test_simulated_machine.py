@@ -32,6 +32,7 @@ from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import libvirt_connection
 from nova_vgpu.sandbox import machine
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import shared_machine
 
 PCI = ('bus', 'pci', 'devices')
 GPU, VF, PARENT = '0000:41:00.0', '0000:41:00.4', 'pci_0000_41_00_4'
@@ -168,11 +169,11 @@ class TestSharing(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
         self.machine = machine.Machine(hosts.gpu(GPU, boards.A40))
-        manager: typing.Any = machine.share(self.machine)
+        manager: typing.Any = shared_machine.share(self.machine)
         manager.start()
         self.addCleanup(manager.shutdown)
         self.shared = manager
-        self.files = machine.SharedFiles(manager.files())
+        self.files = shared_machine.SharedFiles(manager.files())
         self.libvirt = libvirt_connection.Connection(manager.libvirt())
 
     def test_what_one_process_does_is_there_for_another(self) -> None:

@@ -35,9 +35,9 @@ from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.reconcile import free_vgpus
 from nova_vgpu.sandbox import libvirt_connection
-from nova_vgpu.sandbox import machine
 from nova_vgpu.tests import live
 from nova_vgpu.tests import plans
+from nova_vgpu.tests import shared_machine
 
 FORK = multiprocessing.get_context('fork')
 SECONDS = float(os.environ.get('NOVA_VGPU_SECONDS', '8'))
@@ -63,7 +63,7 @@ def main() -> None:
         failures = host.apply(live.ALL_THREE).failures
         if failures:
             raise AssertionError(str(failures))
-        with machine.share(host.machine) as shared:
+        with shared_machine.share(host.machine) as shared:
             shared = typing.cast(typing.Any, shared)
             access = _surroundings(host, shared)
             with contextlib.ExitStack() as stack:
@@ -87,7 +87,7 @@ def _surroundings(
         yield libvirt_connection.Connection(shared.libvirt())
 
     return host.make_host_access(
-        tree=machine.SharedFiles(shared.files()),
+        tree=shared_machine.SharedFiles(shared.files()),
         connect=connect,
         run=shared.tools().run,
         sleep=time.sleep,

@@ -24,7 +24,7 @@ from nova import objects
 
 from nova_vgpu.compute import reconciler
 from nova_vgpu.sandbox import boards
-from nova_vgpu.sandbox import clock
+from nova_vgpu.sandbox import hardware
 from nova_vgpu.sandbox import stores
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import test_servers
@@ -166,7 +166,7 @@ class RenumberedTest(MdevsAfterRebootTest):
     def forget_late(self, seconds: float) -> None:
         """Let libvirt show an mdev that is gone, until that has passed."""
         mdevs = self.connection().mdev_info
-        forget, time = mdevs.forget, clock.Clock(mdevs.lock)
+        forget, time = mdevs.forget, hardware.Clock(mdevs.lock)
         late: dict[typing.Any, float] = {}
 
         def forget_later(mdev: typing.Any) -> None:
