@@ -32,7 +32,7 @@ from nova_vgpu.compute import operations as vgpu_operations
 from nova_vgpu.compute import planner as vgpu_planner
 from nova_vgpu.compute import usage as vgpu_usage
 from nova_vgpu.compute import vgpu_devices
-from nova_vgpu.reconcile import free_vgpus
+from nova_vgpu.reconcile import vgpu_facts
 
 LOG = logging.getLogger(__name__)
 
@@ -100,7 +100,7 @@ class Allocator:
         with locking.hold_creation():
             for assigned in self._plan_for(device):
                 occupied = self._usage.list_occupied(assigned)
-                rooms = free_vgpus.list_rooms(assigned, occupied)
+                rooms = vgpu_facts.list_rooms(assigned, occupied)
                 created = self._create_on_one(assigned, rooms, uuid)
                 if created is not None:
                     return created
@@ -108,7 +108,7 @@ class Allocator:
             # One may have been released without our knowing.
             in_use = self._usage.read().names
             for assigned in self._plan_for(device):
-                for name in free_vgpus.list_idle(assigned, in_use):
+                for name in vgpu_facts.list_idle(assigned, in_use):
                     return name
         LOG.error('No GPU has room for one more vGPU on %s.', device or 'any')
         return None

@@ -40,8 +40,7 @@ from nova_vgpu.compute import server_allocations
 from nova_vgpu.compute import usage as vgpu_usage
 from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.plan import type_matching
-from nova_vgpu.reconcile import lost_mdevs
-from nova_vgpu.reconcile import mdev_records
+from nova_vgpu.reconcile import vgpu_facts
 
 LOG = logging.getLogger(__name__)
 
@@ -170,7 +169,7 @@ class Recovery:
             if vgpu.name in functions and (
                 vgpu.name not in there
                 or not any(
-                    mdev_records.is_of_type(
+                    vgpu_facts.is_of_type(
                         current, vgpu.type_name, self._planner.type_names
                     )
                     for current in there[vgpu.name].vgpus
@@ -218,7 +217,7 @@ class Recovery:
             if (
                 current is not None
                 and noted.name in mdevs
-                and not mdev_records.is_of_type(
+                and not vgpu_facts.is_of_type(
                     current, noted.type_name, self._planner.type_names
                 )
             ):
@@ -266,7 +265,7 @@ class Recovery:
                     break
         types = {vgpu.name: vgpu.type_name for vgpu in own}
         noted = {uuid: types.get(uuid) for uuid in lost}
-        for uuid, assigned in lost_mdevs.match_places(noted, places):
+        for uuid, assigned in vgpu_facts.match_places(noted, places):
             self._create_again(instance, uuid, assigned, noted[uuid])
 
     def _find_gpu(self, context: nova_types.Context, provider: str) -> str:

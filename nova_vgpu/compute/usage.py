@@ -28,7 +28,7 @@ from nova_vgpu.compute import given
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import pending_allocations
 from nova_vgpu.host import guests
-from nova_vgpu.reconcile import free_vgpus
+from nova_vgpu.reconcile import vgpu_facts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -141,10 +141,10 @@ class Usage:
         Those that are in use according to the cache are not among these.
         """
         if assigned.gpu.framework is values.Framework.VENDOR_VFIO:
-            return free_vgpus.list_idle(assigned, self.read().names)
+            return vgpu_facts.list_idle(assigned, self.read().names)
         # Before guests: an allocation is pending until its guest is defined.
         pending = self.list_pending()
-        there = free_vgpus.list_idle(assigned, pending | self._list_attached())
+        there = vgpu_facts.list_idle(assigned, pending | self._list_attached())
         if not there:
             return ()
         attached = guests.find_mdevs(self._connect(), there)

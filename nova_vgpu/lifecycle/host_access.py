@@ -33,7 +33,7 @@ from nova_vgpu.host import tools
 from nova_vgpu.host import virtual_functions
 from nova_vgpu.plan import address_matching
 from nova_vgpu.plan import type_matching
-from nova_vgpu.reconcile import mdev_records
+from nova_vgpu.reconcile import vgpu_facts
 
 Warn = Callable[[str], None]
 
@@ -161,7 +161,7 @@ def remember(
             vgpu.uuid,
             values.MdevRecord(
                 vgpu.function,
-                mdev_records.find_wanted_type(vgpu, found.usage, names)
+                vgpu_facts.find_wanted_type(vgpu, found.usage, names)
                 or names[vgpu.type_id],
                 vgpu.type_id,
             ),

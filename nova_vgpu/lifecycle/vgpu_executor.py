@@ -29,9 +29,9 @@ from nova_vgpu.host import files
 from nova_vgpu.host import pci_functions
 from nova_vgpu.host import virtual_functions
 from nova_vgpu.plan import type_matching
-from nova_vgpu.reconcile import mdev_records
 from nova_vgpu.reconcile import preconditions
 from nova_vgpu.reconcile import steps
+from nova_vgpu.reconcile import vgpu_facts
 
 _MANUALLY = '"nova-vgpu device disable"'
 _RESTART = 'Let libvirt look again: restart libvirtd, or virtnodedevd.'
@@ -256,9 +256,7 @@ class VGPUExecutor:
             raise in_use(step.gpu, name, owner)
         vgpu = self._find_vgpu(name)
         names = self._access.names(self._host)
-        if vgpu is None or not mdev_records.find_wanted_type(
-            vgpu, usage, names
-        ):
+        if vgpu is None or not vgpu_facts.find_wanted_type(vgpu, usage, names):
             raise in_use(step.gpu, name, owner)
 
     def _find_vgpu(self, name: str) -> values.VGPU | None:

@@ -23,8 +23,8 @@ from collections.abc import Sequence
 from nova_vgpu import values
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_input
-from nova_vgpu.reconcile import mdev_records
 from nova_vgpu.reconcile import steps
+from nova_vgpu.reconcile import vgpu_facts
 
 
 def restore(found: gpu_input.GPUInput) -> tuple[steps.VGPUStep, ...]:
@@ -82,8 +82,8 @@ def _list_free(
 
 def _start_mdevs(found: gpu_input.GPUInput) -> Iterator[values.SetMdev]:
     usage = found.usage
-    for mdev in mdev_records.list_lost(found.gpu, found.functions, usage):
-        vgpu_type = mdev_records.type_of(mdev, usage, found.names)
+    for mdev in vgpu_facts.list_lost(found.gpu, found.functions, usage):
+        vgpu_type = vgpu_facts.type_of(mdev, usage, found.names)
         if mdev.uuid in usage.owners or (
             found.is_declared(vgpu_type) and _has_place(found, mdev)
         ):

@@ -23,8 +23,8 @@ import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.reconcile import gpu_input
-from nova_vgpu.reconcile import mdev_records
 from nova_vgpu.reconcile import steps
+from nova_vgpu.reconcile import vgpu_facts
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -87,10 +87,10 @@ def _remove_definitions(
 ) -> Iterator[values.SetMdev]:
     """mdevs of another type that are only defined."""
     usage = found.usage
-    for mdev in mdev_records.list_lost(found.gpu, found.functions, usage):
+    for mdev in vgpu_facts.list_lost(found.gpu, found.functions, usage):
         if mdev.uuid in usage.owners or not mdev.state.is_defined:
             continue
-        vgpu_type = mdev_records.type_of(mdev, usage, found.names)
+        vgpu_type = vgpu_facts.type_of(mdev, usage, found.names)
         is_known = found.assigned is not None and (
             found.assigned.type is not None or found.may_hide_type
         )

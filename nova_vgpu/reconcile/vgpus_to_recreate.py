@@ -32,8 +32,8 @@ from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_input
-from nova_vgpu.reconcile import mdev_records
 from nova_vgpu.reconcile import steps
+from nova_vgpu.reconcile import vgpu_facts
 from nova_vgpu.reconcile import vgpu_removals
 
 
@@ -99,7 +99,7 @@ def _find(found: gpu_input.GPUInput) -> Iterator[_Wrong]:
         places = found.functions if vgpu.uuid else found.restorable
         if vgpu.function not in places:
             continue
-        wanted = mdev_records.find_wanted_type(vgpu, found.usage, found.names)
+        wanted = vgpu_facts.find_wanted_type(vgpu, found.usage, found.names)
         if wanted is None:
             continue
         wrong = _Wrong(vgpu, wanted, found.usage.owners.get(vgpu.name))

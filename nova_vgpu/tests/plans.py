@@ -15,6 +15,30 @@
 from nova_vgpu import values
 from nova_vgpu.plan import mapper
 from nova_vgpu.publish import providers
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.tests import hosts
+
+#: The functions of :func:`vfio`.
+VFIO_NAMES = [f'pci_0000_c8_00_{function}' for function in (4, 5, 6, 7)]
+
+
+def vfio(*created: str) -> simulation.GPU:
+    """A GPU whose functions are vGPUs (vendor-specific VFIO)."""
+    return hosts.gpu('c8:00.0', boards.L40S, *created, vfs=4, vendor_vfio=True)
+
+
+def t4(*created: str) -> simulation.GPU:
+    """A GPU that has its mdevs itself."""
+    return hosts.gpu('84:00.0', boards.T4, *created)
+
+
+def plan_types(card: simulation.GPU, *types: str) -> values.Plan:
+    """The plan for one GPU, if these types are enabled."""
+    declaration = values.Declaration(
+        tuple(values.DeclaredType(name, f'vgpu_{name}') for name in types)
+    )
+    return make_plan(declaration, hosts.make_host(card))
 
 
 def make_plan(

@@ -33,7 +33,7 @@ from nova_vgpu.host import mdevs
 from nova_vgpu.host import virtual_functions
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
-from nova_vgpu.reconcile import free_vgpus
+from nova_vgpu.reconcile import vgpu_facts
 from nova_vgpu.sandbox import libvirt_connection
 from nova_vgpu.tests import live
 from nova_vgpu.tests import plans
@@ -188,9 +188,9 @@ def _choose(
         wanted, taken = assigned.type, set(state.usage.owners)
         if wanted is None or wanted.name is None:
             return None
-        for name in free_vgpus.list_idle(assigned, taken):
+        for name in vgpu_facts.list_idle(assigned, taken):
             return name, wanted.name
-        function = next(free_vgpus.list_rooms(assigned, taken), None)
+        function = next(vgpu_facts.list_rooms(assigned, taken), None)
         if function is None:
             return None
         if assigned.gpu.framework is values.Framework.VENDOR_VFIO:

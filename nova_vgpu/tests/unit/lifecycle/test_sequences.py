@@ -188,11 +188,11 @@ class Life(stateful.RuleBasedStateMachine):
     def _boot(
         self, assigned: values.Assignment, state: host_access.HostState
     ) -> None:
-        from nova_vgpu.reconcile import free_vgpus
+        from nova_vgpu.reconcile import vgpu_facts
 
         taken = set(state.usage.owners)
-        idle = free_vgpus.list_idle(assigned, taken)
-        function = next(free_vgpus.list_rooms(assigned, taken), None)
+        idle = vgpu_facts.list_idle(assigned, taken)
+        function = next(vgpu_facts.list_rooms(assigned, taken), None)
         wanted = assigned.type
         assert wanted is not None and wanted.name is not None
         if idle:

@@ -17,7 +17,6 @@ from nova_vgpu import values
 from nova_vgpu.reconcile import gpu_steps
 from nova_vgpu.reconcile import policy
 from nova_vgpu.sandbox import boards
-from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
 
@@ -28,22 +27,7 @@ NAMES = {
     if t.name
 }
 UUID = 'c5f2b7f0-0f0c-4b6e-9a0e-0d8d0c7f0b11'
-VF = [f'pci_0000_c8_00_{function}' for function in (4, 5, 6, 7)]
-
-
-def vfio(*created: str) -> simulation.GPU:
-    return hosts.gpu('c8:00.0', boards.L40S, *created, vfs=4, vendor_vfio=True)
-
-
-def t4(*created: str) -> simulation.GPU:
-    return hosts.gpu('84:00.0', boards.T4, *created)
-
-
-def make_plan(card: simulation.GPU, *types: str) -> values.Plan:
-    declaration = values.Declaration(
-        tuple(values.DeclaredType(name, f'vgpu_{name}') for name in types)
-    )
-    return plans.make_plan(declaration, hosts.make_host(card))
+VF = plans.VFIO_NAMES
 
 
 class TestCompute(testtools.TestCase):
@@ -92,7 +76,9 @@ class TestCompute(testtools.TestCase):
         return steps
 
     def test_what_nobody_has_loses_its_type(self) -> None:
-        plan = make_plan(vfio('nvidia-1155', 'nvidia-1155'), 'L40S-24Q')
+        plan = plans.plan_types(
+            plans.vfio('nvidia-1155', 'nvidia-1155'), 'L40S-24Q'
+        )
         self.assertEqual(
             ['clear VF 0000:c8:00.5, which is NVIDIA L40S-24Q'],
             self.steps(plan, claimed=(VF[0],)),
@@ -102,7 +88,7 @@ class TestCompute(testtools.TestCase):
     def test_a_gpu_that_is_not_ours_keeps_all_but_what_was_given_back(
         self,
     ) -> None:
-        plan = make_plan(vfio('nvidia-1155', 'nvidia-1155'))
+        plan = plans.plan_types(plans.vfio('nvidia-1155', 'nvidia-1155'))
         self.assertEqual([], self.steps(plan))
         self.assertEqual(
             ['clear VF 0000:c8:00.4, which is NVIDIA L40S-24Q'],
@@ -116,8 +102,8 @@ class TestCompute(testtools.TestCase):
         )
 
     def test_a_guest_gets_the_type_again_that_it_had(self) -> None:
-        plan = make_plan(vfio(), 'L40S-24Q')
-        elsewhere = make_plan(vfio())
+        plan = plans.plan_types(plans.vfio(), 'L40S-24Q')
+        elsewhere = plans.plan_types(plans.vfio())
         for case, found, expected in (
             (
                 'what it had is not known: what is declared',
@@ -157,7 +143,7 @@ class TestCompute(testtools.TestCase):
             (
                 'it has its type',
                 self.steps(
-                    make_plan(vfio('nvidia-1155'), 'L40S-24Q'),
+                    plans.plan_types(plans.vfio('nvidia-1155'), 'L40S-24Q'),
                     guests={VF[0]: 'NVIDIA L40S-24Q'},
                 ),
             ),
@@ -171,7 +157,7 @@ class TestCompute(testtools.TestCase):
     def test_a_function_of_another_type_is_set_right_if_it_can_be(
         self,
     ) -> None:
-        plan = make_plan(vfio('nvidia-1156'), 'L40S-24Q')
+        plan = plans.plan_types(plans.vfio('nvidia-1156'), 'L40S-24Q')
         clear = ['clear VF 0000:c8:00.4, which is NVIDIA L40S-48Q']
         for case, expected, running, noted in (
             ('of another type', clear, False, 'NVIDIA L40S-24Q'),
@@ -186,7 +172,7 @@ class TestCompute(testtools.TestCase):
         declared = values.DeclaredType(
             'L40S-24Q', 'vgpu_L40S-24Q', device_addresses=('c8:00.4',)
         )
-        host = hosts.make_host(vfio('nvidia-1155', 'nvidia-1155'))
+        host = hosts.make_host(plans.vfio('nvidia-1155', 'nvidia-1155'))
         plan = plans.make_plan(values.Declaration((declared,)), host)
         self.assertEqual(
             ['clear VF 0000:c8:00.4, which is NVIDIA L40S-24Q'],
@@ -194,20 +180,20 @@ class TestCompute(testtools.TestCase):
         )
 
     def test_an_idle_mdev_makes_way_if_it_has_to(self) -> None:
-        (mdev,) = hosts.make_gpu(t4('nvidia-231')).vgpus
-        in_the_way = make_plan(t4('nvidia-231'), 'T4-4Q')
+        (mdev,) = hosts.make_gpu(plans.t4('nvidia-231')).vgpus
+        in_the_way = plans.plan_types(plans.t4('nvidia-231'), 'T4-4Q')
         self.assertEqual(
             [f'remove mdev {mdev.uuid}, which is GRID T4-2Q'],
             self.steps(in_the_way),
         )
         self.assertEqual([], self.steps(in_the_way, claimed=(mdev.name,)))
-        of_the_type = make_plan(t4('nvidia-231'), 'T4-2Q')
+        of_the_type = plans.plan_types(plans.t4('nvidia-231'), 'T4-2Q')
         self.assertEqual([], self.steps(of_the_type))
         self.assertFalse(gpu_steps.may_need_steps(of_the_type))
 
     def test_an_mdev_of_another_type_than_its_guest_was_given(self) -> None:
         """It goes while that does not run, and is made when it starts."""
-        (mdev,) = hosts.make_gpu(t4('nvidia-231')).vgpus
+        (mdev,) = hosts.make_gpu(plans.t4('nvidia-231')).vgpus
         remove = [f'remove mdev {mdev.uuid}, which is GRID T4-2Q']
         for case, expected, declared, running, noted in (
             ('of another type', remove, 'T4-4Q', False, 'GRID T4-4Q'),
@@ -217,7 +203,7 @@ class TestCompute(testtools.TestCase):
             ('which was not noted', [], 'T4-4Q', False, None),
             ('it would not be made', [], 'T4-2Q', False, 'GRID T4-4Q'),
         ):
-            plan = make_plan(t4('nvidia-231'), declared)
+            plan = plans.plan_types(plans.t4('nvidia-231'), declared)
             found = self.steps(
                 plan, guests={mdev.name: noted}, running=running
             )
@@ -225,8 +211,8 @@ class TestCompute(testtools.TestCase):
 
     def test_also_if_it_is_in_nobodys_way(self) -> None:
         """Being of the size of the right one."""
-        (mdev,) = hosts.make_gpu(t4('nvidia-233')).vgpus
-        plan = make_plan(t4('nvidia-233'), 'T4-8A')
+        (mdev,) = hosts.make_gpu(plans.t4('nvidia-233')).vgpus
+        plan = plans.plan_types(plans.t4('nvidia-233'), 'T4-8A')
         self.assertTrue(plan.assignments[0].serves)
         self.assertEqual(
             [f'remove mdev {mdev.uuid}, which is GRID T4-8Q'],

@@ -19,9 +19,9 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_steps
-from nova_vgpu.reconcile import mdev_records
 from nova_vgpu.reconcile import policy
 from nova_vgpu.reconcile import steps
+from nova_vgpu.reconcile import vgpu_facts
 from nova_vgpu.tests import plans
 from nova_vgpu.tests.unit import strategies
 from nova_vgpu.tests.unit import test_properties
@@ -113,9 +113,7 @@ class TestSteps(testtools.TestCase):
                 else:
                     self.assertFalse(owner.running)
                     self.assertTrue(
-                        mdev_records.find_wanted_type(
-                            there[name], usage, names
-                        )
+                        vgpu_facts.find_wanted_type(there[name], usage, names)
                     )
 
     @SETTINGS

@@ -17,8 +17,8 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_steps
-from nova_vgpu.reconcile import mdev_records
 from nova_vgpu.reconcile import policy
+from nova_vgpu.reconcile import vgpu_facts
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
@@ -72,7 +72,7 @@ class TestWhatIsTold(testtools.TestCase):
             (guest,) if guest else (), records=records or values.VGPURecords()
         )
         names = {T4_8Q: name} if name else {}
-        return mdev_records.find_wanted_type(self.vgpu, usage, names)
+        return vgpu_facts.find_wanted_type(self.vgpu, usage, names)
 
     def test_of_one_that_is_not_what_it_is_to_be(self) -> None:
         uuid = self.uuid
@@ -118,7 +118,7 @@ class TestWhatIsTold(testtools.TestCase):
             )
             usage = values.Usage((), (mdev,), keep(self.uuid, 'nvidia-232'))
             names = {'nvidia-232': 'GRID T4-16Q', 'nvidia-233': 'GRID T4-8Q'}
-            found = mdev_records.type_of(mdev, usage, names)
+            found = vgpu_facts.type_of(mdev, usage, names)
             self.assertEqual(expected, found.name)
 
 

@@ -10,12 +10,18 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+"""What is known of vGPUs: their types, which are free, where lost ones go.
 
-"""What mdevs are known to be, also those that are not there.
+A vGPU goes by its name: the UUID of an mdev, or, in the vendor-specific VFIO
+framework, the node device name of its virtual function. What is in use is
+known by the same names. There it is a function's name whether or not its type
+is set at the moment: a server that is shut off keeps its function over a
+reboot of the host, which clears the type.
 
-There are three sources: libvirt has definitions, by the id that a type had
-when they were made; guests note the names of the types of their vGPUs; and
-mdevs that were seen are recorded with their parent, their type and its id.
+What an mdev is has three sources: libvirt has definitions, by the id that a
+type had when they were made; guests note the names of the types of their
+vGPUs; and mdevs that were seen are recorded with their parent, their type and
+its id.
 
 A definition starts by its id, whatever that means by then. So an mdev that is
 there by the recorded id, and is of another type, has to be created again: the
@@ -24,11 +30,93 @@ since then, and is what it is.
 """
 
 from collections.abc import Container
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 
 from nova_vgpu import values
 from nova_vgpu.plan import type_matching
+
+
+def list_idle(
+    assigned: values.Assignment, in_use: Container[str]
+) -> tuple[str, ...]:
+    """vGPUs of the GPU's type that are there and not in use."""
+    return tuple(
+        vgpu.name
+        for vgpu in assigned.gpu.all_vgpus
+        if assigned.type is not None
+        and vgpu.type_id == assigned.type.id
+        and vgpu.function in assigned.functions
+        and vgpu.name not in in_use
+    )
+
+
+def list_rooms(
+    assigned: values.Assignment, in_use: Container[str]
+) -> Iterator[str]:
+    """The functions of the GPU that take one more vGPU of its type.
+
+    :param in_use: names of vGPUs, and of functions.
+    """
+    gpu, counted = assigned.gpu, assigned.capacity
+    if assigned.type is None or counted is None:
+        return
+    if counted.total <= counted.existing:
+        return
+    if _takes_one(gpu.offers, assigned.type):
+        yield gpu.name
+    for vf in gpu.vfs:
+        if (
+            not vf.vgpus
+            and vf.name not in in_use
+            and vf.name in assigned.functions
+            and _takes_one(vf.offers, assigned.type)
+        ):
+            yield vf.name
+
+
+def _takes_one(
+    offers: Iterable[values.Offer], vgpu_type: values.VGPUType
+) -> bool:
+    return any(
+        offer.type.id == vgpu_type.id and offer.available for offer in offers
+    )
+
+
+def match_places(
+    lost: Mapping[str, str | None], places: Sequence[values.Assignment]
+) -> Iterator[tuple[str, values.Assignment]]:
+    """Give each lost mdev one of the places that Placement has for the server.
+
+    An mdev whose type was noted goes where that type is served. What is left
+    goes to what is left: an mdev whose type is not known may be of any, and
+    one whose type is not served any more can be reported.
+
+    :param lost: the types that were noted, by the UUIDs of the mdevs.
+    :param places: what GPUs serve, one for each vGPU that the server holds.
+    """
+    left, later = list(places), list[str]()
+    # Those that are known first.
+    for uuid in sorted(lost, key=lambda uuid: (lost[uuid] is None, uuid)):
+        place = _find_place(lost[uuid], left)
+        if place is None:
+            later.append(uuid)
+        else:
+            left.remove(place)
+            yield uuid, place
+    yield from zip(later, left, strict=False)
+
+
+def _find_place(
+    type_name: str | None, places: Sequence[values.Assignment]
+) -> values.Assignment | None:
+    for place in places:
+        served = [place.type] if place.type else []
+        if type_name and type_matching.find_matches(type_name, served):
+            return place
+    return None
 
 
 def list_lost(
