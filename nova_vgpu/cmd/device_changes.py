@@ -178,10 +178,15 @@ def _make_rows(rows: list[tuple[typing.Any, ...]]) -> base.Rows:
 
 
 def _available(host: values.Host, gpu: str) -> tuple[str, ...]:
-    for found in host.gpus:
-        if str(found) == gpu:
-            return manual_steps.list_available(found)
-    return ()
+    """The types of which the GPU takes one more now, by their short names."""
+    found = {
+        offer.type.id: capabilities.short_name(offer.type)
+        for each in host.gpus
+        if str(each) == gpu
+        for offer in each.all_offers
+        if offer.available
+    }
+    return tuple(found.values())
 
 
 def _listed(types: tuple[str, ...]) -> str:

@@ -32,7 +32,6 @@ from nova_vgpu.host import sysfs
 from nova_vgpu.host import virtual_functions
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import vgpu_executor
-from nova_vgpu.reconcile import preconditions
 from nova_vgpu.reconcile import steps
 
 _NVIDIA = 0x10DE
@@ -89,7 +88,7 @@ class Executor:
             raise exception.StepFailed(f'{error}.', 'Correct it.') from error
         except exception.StepFailed as error:
             is_outdated = isinstance(error, exception.PlanOutdated)
-            if is_outdated or not preconditions.is_backed_by_mig(step):
+            if is_outdated or not steps.is_backed_by_mig(step):
                 raise
             raise exception.StepFailed(
                 error.message,
@@ -193,11 +192,11 @@ class Executor:
 
         gpu = self._read_gpu(name)
         are_all_there = len(gpu.vfs) == self._count_vfs(gpu)
-        if not are_all_there or not preconditions.shows_types(gpu):
+        if not are_all_there or not steps.shows_types(gpu):
             return False
         seen = libvirt_nodes.read_host(self._connection, self._access.tree)
         return any(
-            preconditions.shows_types(same) and len(same.vfs) == len(gpu.vfs)
+            steps.shows_types(same) and len(same.vfs) == len(gpu.vfs)
             for same in seen.gpus
             if same.name == gpu.name
         )

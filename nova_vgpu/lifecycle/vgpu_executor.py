@@ -29,7 +29,6 @@ from nova_vgpu.host import files
 from nova_vgpu.host import pci_functions
 from nova_vgpu.host import virtual_functions
 from nova_vgpu.plan import type_matching
-from nova_vgpu.reconcile import preconditions
 from nova_vgpu.reconcile import steps
 from nova_vgpu.reconcile import vgpu_facts
 
@@ -107,13 +106,13 @@ class VGPUExecutor:
     ) -> None:
         current, offered = self._read_function(address)
         if current is not None:
-            if preconditions.may_be(current, step.after):
+            if steps.may_be(current, step.after):
                 return
             raise exception.StepFailed(
                 f'VF {address} is {steps.label(current)} already.',
                 f'Clear it with {_MANUALLY} if it is not needed.',
             )
-        vgpu_type = preconditions.choose(step.after, str(address), offered)
+        vgpu_type = steps.choose(step.after, str(address), offered)
         number = virtual_functions.number_of(vgpu_type)
         self._access.write_type(str(address), number)
         if self._read_function(address)[0] is None:
@@ -130,7 +129,7 @@ class VGPUExecutor:
             return
         usage = self._access.read_usage()
         self._require_unused(step, usage)
-        if not preconditions.may_be(current, step.before):
+        if not steps.may_be(current, step.before):
             raise exception.InUseError(
                 values.Refusal(
                     step.gpu,
@@ -223,7 +222,7 @@ class VGPUExecutor:
         """The type of an mdev, as its parent calls it now."""
         for gpu in self._host.gpus or self.read_host().gpus:
             if step.parent in gpu.functions:
-                return preconditions.choose(step.type, step.parent, gpu.types)
+                return steps.choose(step.type, step.parent, gpu.types)
         raise exception.StepFailed(
             f'{step.parent} is not there.', 'Are the VFs of its GPU enabled?'
         )

@@ -18,11 +18,17 @@
            -> sizes may mix -> vGPUs that are to be there come back
 
 That is the order in which hardware wants it: a GPU has no types without VFs,
-and its mode cannot be changed while it has a vGPU. What a guest has is never
-in the way; but a vGPU that is of another type than its guest was given is
-created again while the guest does not run
-(:mod:`nova_vgpu.reconcile.vgpus_to_recreate`). GPUs do not wait for each
+and its mode cannot be changed while it has a vGPU. GPUs do not wait for each
 other.
+
+What a guest has is never in the way; but a vGPU that is of another type than
+its guest was given is created again while the guest does not run
+(:mod:`nova_vgpu.reconcile.vgpus_to_recreate`). vGPUs that are not in use and
+of another type than their GPU is to serve are in the way. Where vGPUs are
+created when a server needs them, functions that are not in use lose their
+types as well: a type that is set takes away from what its GPU can serve. What
+comes back is what a reboot of the host takes away: the types of functions, and
+mdevs that nothing defines or starts.
 
 This is the one decision for ``apply``, ``plan``, the agent and nova-compute.
 What each of them leaves out is in its :class:`~nova_vgpu.reconcile.policy.
@@ -33,19 +39,19 @@ from collections.abc import Callable
 from collections.abc import Container
 from collections.abc import Iterator
 from collections.abc import Mapping
+from collections.abc import Sequence
 
 from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import readiness
-from nova_vgpu.reconcile import gpu_input
+from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import policy as policies
 from nova_vgpu.reconcile import steps
-from nova_vgpu.reconcile import vgpu_creations
-from nova_vgpu.reconcile import vgpu_removals
+from nova_vgpu.reconcile import vgpu_facts
 from nova_vgpu.reconcile import vgpus_to_recreate
 
 #: What a step does away with.
-_UNBOUND = ('on-stub-driver', 'no-driver')
-_PREPARED = (*_UNBOUND, 'vfs-off', 'no-types-yet')
+_PREPARED = ('on-stub-driver', 'no-driver', 'vfs-off', 'no-types-yet')
 
 
 def plan_steps(
@@ -80,32 +86,56 @@ def may_need_steps(plan: values.Plan) -> bool:
     )
 
 
+def prepare(gpu: values.PhysicalGPU) -> Iterator[values.Step]:
+    """Bind a GPU to its driver, enable its VFs, wait for its types."""
+    if gpu.driver in (None, readiness.STUB_DRIVER):
+        yield values.RepairDriver(str(gpu))
+    if gpu.sriov is not None and not gpu.vfs:
+        yield values.SetVFs(str(gpu), 0, gpu.sriov.total)
+    made_by = capabilities.vendor_of(gpu)
+    if not gpu.types and made_by is not None and made_by.type_prefixes:
+        yield values.AwaitTypes(str(gpu))
+
+
 def _list_inputs(
     plan: values.Plan,
     names: Mapping[str, str],
     usage: values.Usage,
     policy: policies.Policy,
-) -> Iterator[gpu_input.GPUInput]:
+) -> Iterator[policies.GPUInput]:
     codes = {(problem.subject, problem.code) for problem in plan.problems}
     for assigned in plan.assignments:
+        functions = assigned.functions
+        if policy.prepares_gpus:
+            functions = _list_functions(assigned)
+        found = policies.GPUInput(
+            assigned.gpu, assigned, functions, usage, names, policy
+        )
         if (
             policy.goes_beyond_plan
             or not _is_in_vain(assigned, codes)
-            or gpu_input.may_be_hidden(assigned, names)
+            or found.may_hide_type
         ):
-            functions = (
-                gpu_input.list_functions(assigned)
-                if policy.prepares_gpus
-                else assigned.functions
-            )
-            yield gpu_input.GPUInput(
-                assigned.gpu, assigned, functions, usage, names, policy
-            )
+            yield found
     if policy.goes_beyond_plan:
         for left in plan.left_alone:
-            yield gpu_input.GPUInput(
+            yield policies.GPUInput(
                 left.gpu, None, frozenset(), usage, names, policy
             )
+
+
+def _list_functions(assigned: values.Assignment) -> frozenset[str]:
+    """The names of the functions that vGPUs may be on.
+
+    Those that will be there once the VFs are enabled as well.
+    """
+    gpu = assigned.gpu
+    if gpu.address is None:
+        return frozenset((gpu.name,))
+    every = vgpu_facts.list_functions(gpu) - assigned.pci_devices
+    if gpu.name not in assigned.functions:
+        every &= assigned.functions
+    return every
 
 
 def _is_in_vain(
@@ -121,38 +151,29 @@ def _is_in_vain(
 
 
 def _plan_gpu(
-    found: gpu_input.GPUInput, new_uuid: Callable[[], str]
+    found: policies.GPUInput, new_uuid: Callable[[], str]
 ) -> values.GPUSteps:
-    owner = found.usage.owners.get(found.gpu.name)
-    if owner is not None and found.gpu.address is not None:
-        what = 'the GPU as a whole'
-        refused = steps.refuse(found.name, what, owner)
+    gpu, owner = found.gpu, found.usage.owners.get(found.gpu.name)
+    if owner is not None and gpu.address is not None:
+        refused = steps.refuse(found.name, 'the GPU as a whole', owner)
         return values.GPUSteps(found.name, (), (refused,))
     recreated = vgpus_to_recreate.plan(found)
-    others = vgpu_removals.plan(found, recreated.decided)
-    removals = (*recreated.removals, *others.removals)
-    creations = (*recreated.creations, *vgpu_creations.restore(found))
-    creations += vgpu_creations.create_ahead(found, creations, new_uuid)
+    removals = (*recreated.removals, *_remove(found, recreated.decided))
+    creations = (*recreated.creations, *_restore(found))
+    creations += _create_ahead(found, creations, new_uuid)
     in_order: list[values.Step] = [*removals, *creations]
     if found.policy.prepares_gpus:
+        obstacle = readiness.find_obstacle(gpu)
+        is_prepared = obstacle is not None and obstacle.code in _PREPARED
+        preparation = prepare(gpu) if is_prepared else ()
         mix = _mix_sizes(found, creations, removals)
-        in_order = [*_prepare(found.gpu), *removals, *mix, *creations]
-    return values.GPUSteps(
-        found.name,
-        tuple(in_order),
-        (*recreated.refusals, *others.refusals),
-    )
-
-
-def _prepare(gpu: values.PhysicalGPU) -> Iterator[values.Step]:
-    obstacle = readiness.find_obstacle(gpu)
-    if obstacle is not None and obstacle.code in _PREPARED:
-        yield from steps.prepare(gpu, obstacle.code not in _UNBOUND)
-        yield values.AwaitTypes(str(gpu))
+        in_order = [*preparation, *removals, *mix, *creations]
+    refusals = (*recreated.refusals, *_refuse(found, recreated.decided))
+    return values.GPUSteps(found.name, tuple(in_order), refusals)
 
 
 def _mix_sizes(
-    found: gpu_input.GPUInput,
+    found: policies.GPUInput,
     creations: tuple[steps.VGPUStep, ...],
     removals: tuple[steps.VGPUStep, ...],
 ) -> Iterator[values.Step]:
@@ -170,3 +191,207 @@ def _mix_sizes(
     is_mixed = found.assigned and found.assigned.modes.heterogeneous
     if len(sizes) > 1 and None not in sizes and not is_mixed:
         yield values.SetHeterogeneous(found.name, False, True)
+
+
+# -- vGPUs that go -----------------------------------------------------------
+
+
+def _remove(
+    found: policies.GPUInput, decided: Container[str]
+) -> Iterator[steps.VGPUStep]:
+    """The vGPUs that are not in use and go.
+
+    :param decided: the vGPUs that are created again, or cannot be.
+    """
+    kept = {*found.usage.owners, *found.usage.claimed}
+    for vgpu in found.gpu.all_vgpus:
+        if (
+            vgpu.name not in decided
+            and vgpu.name not in kept
+            and _goes(found, vgpu)
+        ):
+            yield found.remove(vgpu)
+    if found.policy.restores_all:
+        yield from _remove_definitions(found)
+
+
+def _goes(found: policies.GPUInput, vgpu: values.VGPU) -> bool:
+    """Whether a vGPU goes that is not in use."""
+    policy, is_function = found.policy, vgpu.uuid is None
+    if is_function:
+        is_manual = steps.spell(vgpu.name) in found.usage.records.functions
+        if vgpu.function not in found.functions:
+            return vgpu.name in found.usage.released and not is_manual
+        if policy.clears_idle_functions and not is_manual:
+            return True
+    elif policy.removes_blocking_only and (
+        found.assigned is None or found.assigned.serves
+    ):
+        return False
+    return found.is_other(vgpu)
+
+
+def _remove_definitions(
+    found: policies.GPUInput,
+) -> Iterator[values.SetMdev]:
+    """mdevs of another type that are only defined."""
+    usage = found.usage
+    for mdev in vgpu_facts.list_lost(found.gpu, found.functions, usage):
+        if mdev.uuid in usage.owners or not mdev.state.is_defined:
+            continue
+        vgpu_type = vgpu_facts.type_of(mdev, usage, found.names)
+        is_known = found.assigned is not None and (
+            found.assigned.type is not None or found.may_hide_type
+        )
+        if is_known and not found.is_declared(vgpu_type):
+            yield values.SetMdev(
+                found.name,
+                mdev.parent,
+                mdev.uuid,
+                steps.label(vgpu_type),
+                mdev.state,
+                values.MdevState.ABSENT,
+            )
+
+
+def _refuse(
+    found: policies.GPUInput, decided: Container[str]
+) -> Iterator[values.Refusal]:
+    """What stays because it is in use, although it is of another type."""
+    for vgpu in found.gpu.all_vgpus:
+        owner = found.usage.owners.get(vgpu.name)
+        if (
+            owner is None
+            or vgpu.name in decided
+            or vgpu.name in found.usage.claimed
+            or not found.is_other(vgpu)
+        ):
+            continue
+        label = steps.label(found.type_of(vgpu))
+        yield steps.refuse(
+            found.name,
+            f'vGPU {steps.spell(vgpu.name)} of {label}',
+            owner,
+            f', and the GPU is to serve {found.declared_name}',
+        )
+
+
+# -- vGPUs that come ---------------------------------------------------------
+
+
+def _restore(found: policies.GPUInput) -> tuple[steps.VGPUStep, ...]:
+    """vGPUs that a guest has, or an operator enabled, and are not there."""
+    functions = tuple(_set_functions(found))
+    if not found.policy.restores_all:
+        return functions
+    return (*_start_mdevs(found), *functions)
+
+
+def _create_ahead(
+    found: policies.GPUInput,
+    planned: Sequence[steps.VGPUStep],
+    new_uuid: Callable[[], str],
+) -> tuple[steps.VGPUStep, ...]:
+    """As many as the GPU serves, if it is declared so.
+
+    :param planned: those that are created anyway.
+    """
+    assigned = found.assigned
+    if not found.policy.creates_ahead or assigned is None:
+        return ()
+    vgpu_type, counted = assigned.type, assigned.capacity
+    if vgpu_type is None or counted is None:
+        return ()
+    declared = [
+        step
+        for step in planned
+        if type_matching.find_matches(steps.type_in(step), [vgpu_type])
+    ]
+    missing = counted.total - counted.existing - len(declared)
+    reserved = {steps.function_in(step) for step in planned}
+    free = _list_free(found, missing, reserved)[: max(missing, 0)]
+    label = steps.label(vgpu_type)
+    return tuple(
+        steps.create(found.gpu, function, label, new_uuid) for function in free
+    )
+
+
+def _list_free(
+    found: policies.GPUInput, missing: int, reserved: set[str]
+) -> list[str]:
+    """Functions that would take a vGPU each; a GPU itself takes many."""
+    if found.gpu.framework is values.Framework.MDEV:
+        return [found.gpu.name] * missing
+    return [
+        vf.name
+        for vf in found.gpu.vfs
+        if vf.name in found.functions
+        and not vf.vgpus
+        and vf.name not in reserved
+        and vf.name not in found.usage.owners
+    ]
+
+
+def _start_mdevs(found: policies.GPUInput) -> Iterator[values.SetMdev]:
+    usage = found.usage
+    for mdev in vgpu_facts.list_lost(found.gpu, found.functions, usage):
+        vgpu_type = vgpu_facts.type_of(mdev, usage, found.names)
+        if mdev.uuid in usage.owners or (
+            found.is_declared(vgpu_type) and _has_place(found, mdev)
+        ):
+            yield values.SetMdev(
+                found.name,
+                mdev.parent,
+                mdev.uuid,
+                steps.label(vgpu_type),
+                mdev.state,
+                values.MdevState.PERSISTENT,
+            )
+
+
+def _has_place(found: policies.GPUInput, mdev: values.Mdev) -> bool:
+    """Whether no other mdev took the place of one that is not in use."""
+    if mdev.state.is_defined:
+        return True
+    if mdev.parent != found.gpu.name:
+        vgpus = found.gpu.all_vgpus
+        return all(vgpu.function != mdev.parent for vgpu in vgpus)
+    counted = found.assigned.capacity if found.assigned else None
+    is_full = counted and 0 < counted.existing >= counted.total
+    return not is_full
+
+
+def _set_functions(found: policies.GPUInput) -> Iterator[values.SetType]:
+    there = {vf.name: vf for vf in found.gpu.vfs}
+    # All of them if the VFs are enabled, and those to come if not.
+    for function in there or sorted(found.functions - {found.gpu.name}):
+        vf = there.get(function)
+        if vf is not None and (vf.vgpus or not vf.vendor_vfio):
+            continue
+        wanted = _find_wanted(found, function)
+        if wanted is not None and (
+            found.policy.prepares_gpus or found.is_offered(wanted)
+        ):
+            yield values.SetType(found.name, steps.spell(function), '', wanted)
+
+
+def _find_wanted(found: policies.GPUInput, function: str) -> str | None:
+    """The type that a function is to have; None if it need not have one.
+
+    One that a guest has without a note that it is a vGPU is one where all of
+    them are made ahead, for Nova's PCI passthrough, or where an operator
+    enabled it.
+    """
+    usage = found.usage
+    if function not in found.restorable:
+        return None
+    if function in usage.notes:
+        return usage.notes[function].type_name or found.declared_name
+    is_owned = function in usage.owners
+    if is_owned and found.policy.creates_ahead:
+        return found.declared_name
+    wanted = usage.records.functions.get(steps.spell(function))
+    if wanted is None or not found.policy.restores_all:
+        return None
+    is_declared = found.is_declared(values.VGPUType(wanted, wanted))
+    return wanted if is_owned or is_declared else None

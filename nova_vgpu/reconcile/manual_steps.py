@@ -13,14 +13,16 @@
 
 """What an operator asks for by a command, as steps.
 
-There is one rule for what a step is, and how it is executed; here an operator
-decides which one. Everything is checked before the first of them: whether the
-device is there, whether nova.conf wants something else of it, and whether it
-takes the type now.
+The operator names the one device and the one change, so there is nothing to
+reconcile: :func:`nova_vgpu.reconcile.gpu_steps.plan_steps` would have to plan
+whole GPUs for a step that is known, and could not say why the step is not
+possible. What a step is, what prepares a GPU, which functions take a vGPU and
+how it is executed is decided by the same functions as there. Everything is
+checked before the first step: whether the device is there, whether nova.conf
+wants something else of it, and whether it takes the type now.
 """
 
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Mapping
 
 from nova_vgpu import exception
@@ -29,7 +31,9 @@ from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 from nova_vgpu.plan import typos
+from nova_vgpu.reconcile import gpu_steps
 from nova_vgpu.reconcile import steps
+from nova_vgpu.reconcile import vgpu_facts
 
 
 def enable_vfs(gpu: values.PhysicalGPU) -> values.GPUSteps:
@@ -53,12 +57,7 @@ def enable_vfs(gpu: values.PhysicalGPU) -> values.GPUSteps:
             f'To have all of them: nova-vgpu sriov disable {gpu}, and then '
             'enable them.'
         )
-    is_bound = gpu.driver not in (None, readiness.STUB_DRIVER)
-    found = [*steps.prepare(gpu, is_bound)]
-    made_by = capabilities.vendor_of(gpu)
-    if not gpu.types and made_by is not None and made_by.type_prefixes:
-        found.append(values.AwaitTypes(str(gpu)))
-    return values.GPUSteps(str(gpu), tuple(found))
+    return values.GPUSteps(str(gpu), tuple(gpu_steps.prepare(gpu)))
 
 
 def disable_vfs(gpu: values.PhysicalGPU) -> values.GPUSteps:
@@ -97,8 +96,8 @@ def enable_device(
         raise exception.NotAvailable(f'{device} takes no vGPU: {whose}.')
     offers = {
         function: types
-        for function, types in _list_free(gpu, vf)
-        if function not in taken
+        for function, types in vgpu_facts.list_takers(gpu)
+        if function not in taken and (vf is None or function == vf.name)
     }
     if not offers:
         raise exception.NotAvailable(
@@ -121,81 +120,69 @@ def enable_device(
 def disable_device(
     host: values.Host, usage: values.Usage, device: str
 ) -> steps.VGPUStep | None:
-    """Take back a vGPU, by its VF or its UUID; None if it is none.
+    """Take back a vGPU, by its VF or its UUID; None if there is no vGPU.
 
     :raises NoSuchDevice: if there is no such device.
     """
-    names = type_matching.list_type_names(host)
     for mdev in usage.mdevs:
         if mdev.uuid == device.strip().lower():
-            gpu = next(
-                (str(g) for g in host.gpus if mdev.parent in g.functions),
-                mdev.parent,
-            )
             vgpu = values.VGPU(mdev.parent, mdev.type_id, mdev.uuid)
-            label = names.get(mdev.type_id, mdev.type_id)
-            return steps.remove(gpu, vgpu, label, mdev.state)
-    recorded = _find_recorded(usage, device)
-    if recorded is not None and not _is_vgpu(host, recorded):
-        # It is to be one; that ends with this.
-        name = usage.records.functions[str(recorded)]
-        return values.SetType(_gpu_of(host, recorded), str(recorded), name, '')
-    found, vf = _find(host, device)
+            return _remove(host, usage, vgpu)
+    recorded = _find_recorded(host, usage, device)
+    if recorded is not None:
+        return recorded
+    gpu, vf = _find(host, device)
     if vf is None:
-        there = ', '.join(vgpu.name for vgpu in found.all_vgpus) or 'none'
+        there = ', '.join(vgpu.name for vgpu in gpu.all_vgpus) or 'none'
         raise exception.NoSuchDevice(
             f'{device} is a GPU. Name a virtual function or the UUID of a '
             f'vGPU of it: {there}.'
         )
-    on_it = [mdev for mdev in usage.mdevs if mdev.parent == vf.name]
-    if on_it:
-        return disable_device(host, usage, on_it[0].uuid)
-    for vgpu in vf.vgpus:
-        label = names.get(vgpu.type_id, vgpu.type_id)
-        return steps.remove(str(found), vgpu, label, usage.state_of(vgpu.name))
+    # First what libvirt has: an mdev that is only defined is there as well.
+    vgpus = [
+        values.VGPU(mdev.parent, mdev.type_id, mdev.uuid)
+        for mdev in usage.mdevs
+        if mdev.parent == vf.name
+    ]
+    for vgpu in (*vgpus, *vf.vgpus):
+        return _remove(host, usage, vgpu)
     return None
 
 
+def _remove(
+    host: values.Host, usage: values.Usage, vgpu: values.VGPU
+) -> steps.VGPUStep:
+    label = type_matching.list_type_names(host).get(vgpu.type_id)
+    return steps.remove(
+        _name_gpu(host, vgpu.function),
+        vgpu,
+        label or vgpu.type_id,
+        usage.state_of(vgpu.name),
+    )
+
+
 def _find_recorded(
-    usage: values.Usage, device: str
-) -> values.PciAddress | None:
-    """The function that was enabled by hand, if that is what is meant."""
+    host: values.Host, usage: values.Usage, device: str
+) -> values.SetType | None:
+    """End it that a function, which is none now, is to be a vGPU."""
     try:
         address = values.PciAddress.parse(device)
     except values.MalformedAddress:
         return None
-    return address if str(address) in usage.records.functions else None
+    type_name = usage.records.functions.get(str(address))
+    name = address.node_device_name
+    vgpus = (vgpu for gpu in host.gpus for vgpu in gpu.all_vgpus)
+    if type_name is None or any(vgpu.name == name for vgpu in vgpus):
+        return None
+    return values.SetType(_name_gpu(host, name), str(address), type_name, '')
 
 
-def _is_vgpu(host: values.Host, address: values.PciAddress) -> bool:
-    return any(
-        vgpu.name == address.node_device_name
-        for gpu in host.gpus
-        for vgpu in gpu.all_vgpus
-    )
-
-
-def _gpu_of(host: values.Host, address: values.PciAddress) -> str:
-    """The GPU of a function that may not be there now."""
+def _name_gpu(host: values.Host, function: str) -> str:
+    """The GPU of a function, which may not be there now."""
     for gpu in host.gpus:
-        if gpu.address is None:
-            continue
-        every = {vf.address for vf in gpu.vfs}
-        if gpu.sriov is not None:
-            every.update(gpu.sriov.addresses(gpu.address))
-        if address in every:
+        if function in vgpu_facts.list_functions(gpu):
             return str(gpu)
-    return str(address)
-
-
-def list_available(gpu: values.PhysicalGPU) -> tuple[str, ...]:
-    """The types of which the GPU takes one more now, by their short names."""
-    found = {
-        offer.type.id: offer.type
-        for offer in gpu.all_offers
-        if offer.available
-    }
-    return tuple(capabilities.short_name(t) for t in found.values())
+    return steps.spell(function)
 
 
 def _find(
@@ -266,18 +253,6 @@ def _why(assigned: values.Assignment) -> str:
     if assigned.reason is values.Reason.LISTED:
         return f'it is in {assigned.declared.option("device_addresses")}'
     return 'it is not listed, and that is the first of the enabled types'
-
-
-def _list_free(
-    gpu: values.PhysicalGPU, vf: values.VirtualFunction | None
-) -> Iterator[tuple[str, list[values.VGPUType]]]:
-    """The functions that take a vGPU now, with the types they take."""
-    if vf is None and gpu.offers:
-        yield gpu.name, [o.type for o in gpu.offers if o.available]
-    for function in gpu.vfs if vf is None else (vf,):
-        if function.offers and not function.vgpus:
-            offered = [o.type for o in function.offers if o.available]
-            yield function.name, offered
 
 
 def _why_not(

@@ -10,17 +10,20 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What differs between those who reconcile a host.
+"""What the steps of a GPU are decided by: a policy, and one GPU's input.
 
-The rules are the same for all of them; a policy says which of the rules each
-one follows. nova-compute runs without privileges and creates a vGPU when a
-server needs it, so it does less than ``apply`` and the agent, which prepare
-the host beforehand.
+The rules are the same for all who reconcile a host; a policy says which of the
+rules each one follows. nova-compute runs without privileges and creates a vGPU
+when a server needs it, so it does less than ``apply`` and the agent, which
+prepare the host beforehand.
 """
 
+from collections.abc import Mapping
 import dataclasses
 
 from nova_vgpu import values
+from nova_vgpu.plan import type_matching
+from nova_vgpu.reconcile import steps
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,3 +80,97 @@ def for_compute(creation: values.Creation, knows_records: bool) -> Policy:
         clears_idle_functions=on_demand and knows_records,
         goes_beyond_plan=True,
     )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GPUInput:
+    """A GPU, what it is to serve, and the use of the host.
+
+    ``assigned`` is None for a GPU that nothing is declared for. ``functions``
+    are the names of those that the plan puts vGPUs on, also of VFs that are
+    not enabled yet. ``names`` are those of types by their ids.
+    """
+
+    gpu: values.PhysicalGPU
+    assigned: values.Assignment | None
+    functions: frozenset[str]
+    usage: values.Usage
+    names: Mapping[str, str]
+    policy: Policy
+
+    @property
+    def name(self) -> str:
+        """What an operator calls the GPU."""
+        return str(self.gpu)
+
+    @property
+    def restorable(self) -> frozenset[str]:
+        """The functions on which guests get their vGPUs back."""
+        if self.policy.goes_beyond_plan:
+            return self.gpu.functions | self.functions
+        return self.functions
+
+    @property
+    def declared_name(self) -> str | None:
+        """What the GPU is to serve, as well as it is known."""
+        if self.assigned is None:
+            return None
+        if self.assigned.type is not None:
+            return steps.label(self.assigned.type)
+        return self.assigned.declared.name
+
+    @property
+    def may_hide_type(self) -> bool:
+        """Whether vGPUs may be why the GPU does not offer what is declared."""
+        if self.assigned is None:
+            return False
+        declared = self.assigned.declared.name
+        return type_matching.may_be_hidden(
+            self.gpu, self.names.get(declared, declared)
+        )
+
+    def type_of(self, vgpu: values.VGPU) -> values.VGPUType:
+        return values.VGPUType(vgpu.type_id, self.names.get(vgpu.type_id))
+
+    def is_declared(self, vgpu_type: values.VGPUType) -> bool:
+        """Whether a type is the one that the GPU is to serve."""
+        if self.assigned is None:
+            return False
+        if self.assigned.type is not None:
+            label = steps.label(vgpu_type)
+            return bool(
+                type_matching.find_matches(label, [self.assigned.type])
+            )
+        wanted = self.assigned.declared.name
+        return bool(type_matching.find_matches(wanted, [vgpu_type]))
+
+    def is_other(self, vgpu: values.VGPU) -> bool:
+        """Whether a vGPU is of another type than the GPU is to serve.
+
+        False if that is not known.
+        """
+        vgpu_type = self.type_of(vgpu)
+        if self.assigned is None or vgpu.function not in self.functions:
+            return False
+        if self.assigned.type is None and (
+            self.policy.removes_blocking_only
+            or not self.may_hide_type
+            # One that nothing names may well be the declared one.
+            or vgpu_type.name is None
+        ):
+            return False
+        return not self.is_declared(vgpu_type)
+
+    def is_offered(self, type_name: str) -> bool:
+        """Whether the GPU offers a type now."""
+        matches = type_matching.find_matches(type_name, self.gpu.types)
+        return len(matches) == 1
+
+    def remove(self, vgpu: values.VGPU) -> steps.VGPUStep:
+        """The step that removes a vGPU which is there."""
+        return steps.remove(
+            self.name,
+            vgpu,
+            steps.label(self.type_of(vgpu)),
+            self.usage.state_of(vgpu.name),
+        )

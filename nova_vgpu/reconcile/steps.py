@@ -11,24 +11,19 @@
 #    under the License.
 
 
-"""What is common to all steps: how they are made, undone and worded."""
+"""What is common to all steps: how they are made, undone, worded, checked."""
 
 from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Iterable
 import dataclasses
 import typing
 
+from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import type_matching
 
 VGPUStep = values.SetType | values.SetMdev
-
-
-def prepare(gpu: values.PhysicalGPU, is_bound: bool) -> Iterator[values.Step]:
-    """Bind a GPU to its driver, and enable its VFs."""
-    if not is_bound:
-        yield values.RepairDriver(str(gpu))
-    if gpu.sriov is not None and not gpu.vfs:
-        yield values.SetVFs(str(gpu), 0, gpu.sriov.total)
 
 
 def create(
@@ -142,4 +137,54 @@ def refuse(
         f'GPU {gpu}: {what} is not touched: server {owner.uuid} '
         f'({owner.name}, which {state}) has it{because}.',
         f'{cure}, then run it again.',
+    )
+
+
+def choose(
+    wanted: str, where: str, offered: Iterable[values.VGPUType]
+) -> values.VGPUType:
+    """The type that is meant, of those that a device takes now.
+
+    :raises StepFailed: if it is none of them.
+    """
+    offered = tuple(offered)
+    matches = type_matching.find_matches(wanted, offered)
+    if len(matches) == 1:
+        return matches[0]
+    known = ', '.join(capabilities.short_name(t) for t in offered) or 'none'
+    raise exception.StepFailed(
+        f'{wanted} is not available on {where} now. It takes: {known}.',
+        'vGPUs of another size on the same GPU take types away ("nova-vgpu '
+        'type list").',
+    )
+
+
+def may_be(current: values.VGPUType, wanted: str) -> bool:
+    """Whether a function is of a type, as far as that can be told.
+
+    A card that is full names no types, not even those of its vGPUs.
+    """
+    return current.name is None or bool(
+        type_matching.find_matches(wanted, [current])
+    )
+
+
+def is_backed_by_mig(step: values.Step) -> bool:
+    """Whether a step makes a vGPU that is backed by MIG."""
+    wanted = ''
+    if isinstance(step, values.SetType):
+        wanted = step.after
+    elif isinstance(step, values.SetMdev) and step.after.is_started:
+        wanted = step.type
+    name = capabilities.parse_type_name(wanted)
+    return name is not None and name.slices is not None
+
+
+def shows_types(gpu: values.PhysicalGPU) -> bool:
+    """Whether every function that is to show types does."""
+    if gpu.sriov is None or gpu.offers:
+        return bool(gpu.types)
+    return bool(gpu.vfs) and all(
+        vf.offers or vf.vgpus or (vf.vendor_vfio and gpu.types)
+        for vf in gpu.vfs
     )

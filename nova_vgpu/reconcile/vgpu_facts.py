@@ -30,7 +30,6 @@ since then, and is what it is.
 """
 
 from collections.abc import Container
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -60,28 +59,37 @@ def list_rooms(
 
     :param in_use: names of vGPUs, and of functions.
     """
-    gpu, counted = assigned.gpu, assigned.capacity
+    counted = assigned.capacity
     if assigned.type is None or counted is None:
         return
     if counted.total <= counted.existing:
         return
-    if _takes_one(gpu.offers, assigned.type):
-        yield gpu.name
+    for function, types in list_takers(assigned.gpu):
+        is_free = function == assigned.gpu.name or (
+            function not in in_use and function in assigned.functions
+        )
+        if is_free and any(t.id == assigned.type.id for t in types):
+            yield function
+
+
+def list_takers(
+    gpu: values.PhysicalGPU,
+) -> Iterator[tuple[str, list[values.VGPUType]]]:
+    """The functions that take one more vGPU now, with the types they take."""
+    if gpu.offers:
+        yield gpu.name, [o.type for o in gpu.offers if o.available]
     for vf in gpu.vfs:
-        if (
-            not vf.vgpus
-            and vf.name not in in_use
-            and vf.name in assigned.functions
-            and _takes_one(vf.offers, assigned.type)
-        ):
-            yield vf.name
+        if vf.offers and not vf.vgpus:
+            yield vf.name, [o.type for o in vf.offers if o.available]
 
 
-def _takes_one(
-    offers: Iterable[values.Offer], vgpu_type: values.VGPUType
-) -> bool:
-    return any(
-        offer.type.id == vgpu_type.id and offer.available for offer in offers
+def list_functions(gpu: values.PhysicalGPU) -> frozenset[str]:
+    """The names of all functions, also of VFs that are not enabled yet."""
+    if gpu.address is None or gpu.sriov is None:
+        return gpu.functions
+    return gpu.functions.union(
+        address.node_device_name
+        for address in gpu.sriov.addresses(gpu.address)
     )
 
 
@@ -100,23 +108,22 @@ def match_places(
     left, later = list(places), list[str]()
     # Those that are known first.
     for uuid in sorted(lost, key=lambda uuid: (lost[uuid] is None, uuid)):
-        place = _find_place(lost[uuid], left)
+        wanted = lost[uuid] or ''
+        place = next(
+            (
+                place
+                for place in left
+                if place.type
+                and type_matching.find_matches(wanted, [place.type])
+            ),
+            None,
+        )
         if place is None:
             later.append(uuid)
         else:
             left.remove(place)
             yield uuid, place
     yield from zip(later, left, strict=False)
-
-
-def _find_place(
-    type_name: str | None, places: Sequence[values.Assignment]
-) -> values.Assignment | None:
-    for place in places:
-        served = [place.type] if place.type else []
-        if type_name and type_matching.find_matches(type_name, served):
-            return place
-    return None
 
 
 def list_lost(

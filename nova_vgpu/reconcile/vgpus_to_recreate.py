@@ -31,10 +31,9 @@ import dataclasses
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import type_matching
-from nova_vgpu.reconcile import gpu_input
+from nova_vgpu.reconcile import policy
 from nova_vgpu.reconcile import steps
 from nova_vgpu.reconcile import vgpu_facts
-from nova_vgpu.reconcile import vgpu_removals
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -67,7 +66,7 @@ class _Wrong:
         return self.owner is None or not self.owner.running
 
 
-def plan(found: gpu_input.GPUInput) -> Recreation:
+def plan(found: policy.GPUInput) -> Recreation:
     """What to do about the vGPUs of a GPU that are of a wrong type."""
     wrong = list(_find(found))
     if not wrong:
@@ -75,7 +74,7 @@ def plan(found: gpu_input.GPUInput) -> Recreation:
     able = _list_able(found, wrong)
     owned = [w for w in wrong if w.owner is not None and w not in able]
     return Recreation(
-        tuple(vgpu_removals.remove(found, w.vgpu) for w in able),
+        tuple(found.remove(w.vgpu) for w in able),
         tuple(_create(found, w) for w in able if _is_created(found, w)),
         tuple(_refuse(found, w, w.owner) for w in owned if w.owner),
         frozenset(w.vgpu.name for w in (*able, *owned)),
@@ -89,7 +88,7 @@ def size_of(gpu: values.PhysicalGPU, name: str) -> int | None:
     return capabilities.facts_of(gpu, found).framebuffer_mib
 
 
-def _find(found: gpu_input.GPUInput) -> Iterator[_Wrong]:
+def _find(found: policy.GPUInput) -> Iterator[_Wrong]:
     """An mdev that is not in use is created again only if it is declared.
 
     Else it goes as any other that is not in use. Where mdevs are created with
@@ -119,7 +118,7 @@ def _find(found: gpu_input.GPUInput) -> Iterator[_Wrong]:
 
 
 def _list_able(
-    found: gpu_input.GPUInput, wrong: Collection[_Wrong]
+    found: policy.GPUInput, wrong: Collection[_Wrong]
 ) -> list[_Wrong]:
     """Those that can be removed and created again."""
     able = [
@@ -136,7 +135,7 @@ def _list_able(
 
 
 def _fits(
-    found: gpu_input.GPUInput, wrong: _Wrong, going: Collection[str]
+    found: policy.GPUInput, wrong: _Wrong, going: Collection[str]
 ) -> bool:
     """Whether there is room for it beside what stays.
 
@@ -154,7 +153,7 @@ def _fits(
     return sizes <= {size_of(found.gpu, wrong.wanted)}
 
 
-def _is_in_the_way(found: gpu_input.GPUInput, vgpu: values.VGPU) -> bool:
+def _is_in_the_way(found: policy.GPUInput, vgpu: values.VGPU) -> bool:
     """Whether a vGPU is removed because it is not in use."""
     return (
         vgpu.function in found.functions
@@ -164,7 +163,7 @@ def _is_in_the_way(found: gpu_input.GPUInput, vgpu: values.VGPU) -> bool:
     )
 
 
-def _is_created(found: gpu_input.GPUInput, wrong: _Wrong) -> bool:
+def _is_created(found: policy.GPUInput, wrong: _Wrong) -> bool:
     """Whether it is created by a step, and not with its server.
 
     What hides the type of a function may go first; then it is set when the
@@ -175,7 +174,7 @@ def _is_created(found: gpu_input.GPUInput, wrong: _Wrong) -> bool:
     return found.policy.prepares_gpus or found.is_offered(wrong.wanted)
 
 
-def _create(found: gpu_input.GPUInput, wrong: _Wrong) -> steps.VGPUStep:
+def _create(found: policy.GPUInput, wrong: _Wrong) -> steps.VGPUStep:
     return steps.create(
         found.gpu,
         wrong.vgpu.function,
@@ -185,7 +184,7 @@ def _create(found: gpu_input.GPUInput, wrong: _Wrong) -> steps.VGPUStep:
 
 
 def _refuse(
-    found: gpu_input.GPUInput, wrong: _Wrong, owner: values.Guest
+    found: policy.GPUInput, wrong: _Wrong, owner: values.Guest
 ) -> values.Refusal:
     current = found.names[wrong.vgpu.type_id]
     because = f', and it is noted as {wrong.wanted}'
