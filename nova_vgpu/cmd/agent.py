@@ -25,8 +25,6 @@ from nova_vgpu.cmd import changes
 from nova_vgpu.host import systemd
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import host_access
-from nova_vgpu.lifecycle import tally
-from nova_vgpu.lifecycle import waiting
 
 _ADDRESS = ('127.0.0.1', 10041)
 _INTERVAL = 30.0
@@ -84,7 +82,7 @@ class Agent(base.Command):
         settings = agent.Settings(parsed_args.interval, parsed_args.enforce)
         with (
             self._serve_metrics(parsed_args) as show,
-            waiting.Waiter(notifier, self._listen()) as waiter,
+            agent.Waiter(notifier, self._listen()) as waiter,
             _on_signals(waiter),
         ):
             agent.Agent(
@@ -153,13 +151,13 @@ class Agent(base.Command):
 
 
 def _show_nothing(
-    _report: values.DriftReport | None, _tally: tally.Tally
+    _report: values.DriftReport | None, _tally: agent.Tally
 ) -> None:
     pass
 
 
 @contextlib.contextmanager
-def _on_signals(waiter: waiting.Waiter) -> Iterator[None]:
+def _on_signals(waiter: agent.Waiter) -> Iterator[None]:
     """Stop or wake the agent on signals."""
 
     def stop(_number: int, _frame: object) -> None:

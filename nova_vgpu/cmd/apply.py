@@ -66,7 +66,7 @@ class Apply(changes.Changer):
                 self.warn(str(problem))
         if not parsed_args.dry_run:
             return self.rows_of(apply.apply(access, configuration, self, gpu))
-        self._is_dry_run = True
+        self._is_dry_run = self.prints_table = True
         draft = apply.plan(access, configuration, self, gpu)
         if any(isinstance(step, values.AwaitTypes) for step in draft.steps):
             self.say('Further steps can follow when the types have appeared.')
@@ -74,10 +74,6 @@ class Apply(changes.Changer):
         if not rows:
             self.say('Nothing to do.')
         return found
-
-    @property
-    def is_told(self) -> bool:
-        return super().is_told and not self._is_dry_run
 
 
 class Restore(changes.Changer):

@@ -39,6 +39,9 @@ class Changer(base.Lister):
     #: What to do after an interrupted run.
     way_on = 'Run it again to continue.'
 
+    #: Whether the table has more than the lines that were printed.
+    prints_table = False
+
     _outcome: step_runner.Outcome | None = None
     _is_dry_run = False
 
@@ -59,14 +62,10 @@ class Changer(base.Lister):
         data: Iterable[typing.Any],
     ) -> int:
         """No table of steps that were already printed one by one."""
-        if parsed_args.formatter == 'table' and self.is_told:
+        is_told = self._outcome is not None and not self.prints_table
+        if parsed_args.formatter == 'table' and is_told:
             return 0
         return super().produce_output(parsed_args, column_names, data)
-
-    @property
-    def is_told(self) -> bool:
-        """Whether everything in the table was already printed."""
-        return self._outcome is not None
 
     @property
     def state_dir(self) -> str:
@@ -101,7 +100,12 @@ class Changer(base.Lister):
         for failure in outcome.failures:
             self.say(f'failed: {failure}')
         if not self._is_dry_run:
-            self.say(_summary(outcome))
+            self.say(
+                f'{len(outcome.done)} done, {len(outcome.refusals)} refused, '
+                f'{len(outcome.failures)} failed.'
+                if outcome.done or outcome.refusals or outcome.failures
+                else 'Nothing to do.'
+            )
         if outcome.failures or outcome.problems:
             return base.EXIT_ERRORS
         return EXIT_REFUSED if outcome.refusals else result
@@ -174,15 +178,6 @@ def add_machine_options(parser: argparse.ArgumentParser) -> None:
         default=virtual_functions.DEFAULT_TOOL,
         help="NVIDIA's program that enables virtual functions. If it is "
         f'missing, sysfs is used. Default: {virtual_functions.DEFAULT_TOOL}.',
-    )
-
-
-def _summary(outcome: step_runner.Outcome) -> str:
-    if not (outcome.done or outcome.refusals or outcome.failures):
-        return 'Nothing to do.'
-    return (
-        f'{len(outcome.done)} done, {len(outcome.refusals)} refused, '
-        f'{len(outcome.failures)} failed.'
     )
 
 

@@ -19,7 +19,6 @@ import typing
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.cmd import changes
-from nova_vgpu.host import sysfs
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
@@ -35,6 +34,7 @@ class _Device(changes.Changer):
     """Changes one vGPU, and shows the effect on others."""
 
     table_columns = ('Device', 'State', 'Type', 'UUID')
+    prints_table = True  # it is about the device
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
@@ -42,10 +42,6 @@ class _Device(changes.Changer):
         return parser
 
     device_help = ''
-
-    @property
-    def is_told(self) -> bool:
-        return False  # the table is about the device
 
     def change(
         self,
@@ -69,7 +65,7 @@ class _Device(changes.Changer):
             )
 
         self._outcome = apply.execute(access, plan, self)
-        host = access.complete(sysfs.read_host(access.tree))
+        host = access.read_host()
         if not chosen:
             return _make_rows([])
         return _make_rows([self._row(chosen[0], before[0], host)])

@@ -20,25 +20,37 @@
 
 A round that fails is said once, and the next one comes as usual. A repair is
 an apply: it does what is declared, and leaves alone what a guest has.
+
+The wait ends with time, an event of udev, or a signal: the word to stop, or
+the word to look again at once. The handler of a signal does no more than set a
+flag and write to a pipe. The pipe is among what is waited for, so that the
+word is not missed just before the wait begins.
 """
 
 from collections.abc import Callable
+import contextlib
 import dataclasses
+import os
+import select
 import time
+import types
+import typing
 
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import locks
 from nova_vgpu.host import systemd
 from nova_vgpu.lifecycle import apply
-from nova_vgpu.lifecycle import drift_report as drift_reports
+from nova_vgpu.lifecycle import drift
 from nova_vgpu.lifecycle import host_access
-from nova_vgpu.lifecycle import tally
-from nova_vgpu.lifecycle import waiting
-from nova_vgpu.reconcile import drift
 
-Prepare = Callable[[], tuple[host_access.HostAccess, values.Configuration]]
-Show = Callable[[values.DriftReport | None, tally.Tally], None]
+#: What can become of a step.
+OUTCOMES = ('done', 'failed', 'refused')
+
+_LONGEST_PAUSE = 3600.0
+#: Devices come in crowds: one round is enough for all of a second.
+_CROWD_SECONDS = 1.0
+_MOST_BYTES = 4096
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,6 +59,147 @@ class Settings:
 
     interval: float = 30.0
     enforce: bool = False
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Tally:
+    """What the agent did since it was started.
+
+    ``steps`` are those of its repairs, by outcome. ``last_round`` is when the
+    host was last read, None if it never was.
+    """
+
+    rounds: int = 0
+    failures: int = 0
+    is_failing: bool = False
+    last_round: float | None = None
+    steps: tuple[tuple[str, int], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Backoff:
+    """When to repair again after a repair that failed.
+
+    A repair that fails costs something: the vendor's program takes the GPU
+    from its driver for a while. Each failure doubles the pause, and the events
+    that the attempt itself caused do not shorten it.
+    """
+
+    failures: int = 0
+    not_before: float = 0.0
+
+    def after(self, failed: bool, now: float, interval: float) -> 'Backoff':
+        """What it is after an attempt."""
+        if not failed:
+            return Backoff()
+        pause = interval * 2 ** min(self.failures, 16)
+        pause = min(pause, max(interval, _LONGEST_PAUSE))
+        return Backoff(self.failures + 1, now + pause)
+
+
+class Events(typing.Protocol):
+    """Something whose descriptor can be read when something happened."""
+
+    def fileno(self) -> int: ...
+
+    def drain(self) -> None: ...
+
+
+class Stopped(Exception):
+    """The agent was told to stop."""
+
+
+class Waiter:
+    """Waits; any thread and any signal handler can end that."""
+
+    def __init__(
+        self,
+        notifier: systemd.Notifier,
+        events: Events | None = None,
+        crowd_seconds: float = _CROWD_SECONDS,
+    ) -> None:
+        self.is_stopped = False
+        self._is_woken = False
+        self._notifier = notifier
+        self._events = events
+        self._crowd_seconds = crowd_seconds
+        self._reader, self._writer = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def __enter__(self) -> typing.Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: types.TracebackType | None,
+    ) -> None:
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def stop(self) -> None:
+        """End the wait, now and from now on."""
+        self.is_stopped = True
+        self._ring()
+
+    def wake(self) -> None:
+        """End this wait, or the next one, without a stop."""
+        self._is_woken = True
+        self._ring()
+
+    def require_going_on(self) -> None:
+        """A place where a longer task may end.
+
+        :raises Stopped: if the agent was told to stop.
+        """
+        if self.is_stopped:
+            raise Stopped
+        self._notifier.beat()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for time to pass or for something to happen.
+
+        :returns: whether it was woken.
+        :raises Stopped: if the agent was told to stop.
+        """
+        if self._watch(seconds, self._events):
+            self._watch(self._crowd_seconds, None)
+        if self._events is not None:
+            self._events.drain()
+        self.require_going_on()
+        was_woken, self._is_woken = self._is_woken, False
+        with contextlib.suppress(BlockingIOError):  # empty: no signal came
+            os.read(self._reader, _MOST_BYTES)
+        return was_woken
+
+    def _ring(self) -> None:
+        with contextlib.suppress(BlockingIOError):  # full: it is known
+            os.write(self._writer, b'.')
+
+    def _watch(self, seconds: float, events: Events | None) -> bool:
+        """Whether there was an event before the time was over."""
+        deadline = time.monotonic() + seconds
+        watched: list[typing.Any] = [self._reader]
+        if events is not None:
+            watched.append(events)
+        while not (self.is_stopped or self._is_woken):
+            self._notifier.beat()
+            left = deadline - time.monotonic()
+            if left <= 0:
+                return False
+            found, _, _ = select.select(watched, [], [], self._slice(left))
+            if events in found:
+                return True
+        return False
+
+    def _slice(self, left: float) -> float:
+        """How long to wait without a sign of life to systemd."""
+        watchdog = self._notifier.watchdog_seconds
+        return left if watchdog is None else min(left, watchdog / 3)
+
+
+Prepare = Callable[[], tuple[host_access.HostAccess, values.Configuration]]
+Show = Callable[[values.DriftReport | None, Tally], None]
 
 
 class Agent:
@@ -61,7 +214,7 @@ class Agent:
         self,
         prepare: Prepare,
         settings: Settings,
-        waiter: waiting.Waiter,
+        waiter: Waiter,
         notifier: systemd.Notifier,
         say: Callable[[str], None],
         show: Show,
@@ -75,8 +228,8 @@ class Agent:
         self._is_ready = False
         self._report: values.DriftReport | None = None
         self._configuration: values.Configuration | None = None
-        self._patience = drift.Backoff()
-        self._tally = tally.Tally()
+        self._patience = Backoff()
+        self._tally = Tally()
         # What was said of each, so that it is not said again.
         self._findings: tuple[str, ...] = ()
         self._failure: tuple[str, ...] = ()
@@ -89,7 +242,7 @@ class Agent:
                 self._go_round()
                 if self._waiter.wait(self._settings.interval):
                     self._say('reload: reading the configuration and the host')
-        except waiting.Stopped:
+        except Stopped:
             self._notifier.stopping()
             self._say('stopped')
 
@@ -114,14 +267,14 @@ class Agent:
     def _read(self) -> tuple[host_access.HostAccess, values.Configuration]:
         self._report = None  # what is not known is not shown
         access, configuration = self._prepare()
-        seen = drift_reports.read(access, configuration, self.warn)
+        seen = drift.report(access, configuration, self.warn)
         self._report = seen
         self._tally = dataclasses.replace(self._tally, last_round=time.time())
         findings = drift.list_findings(seen)
         self._tell(self._findings, findings)
         self._findings = findings
         if configuration != self._configuration or not seen.steps:
-            self._patience = drift.Backoff()
+            self._patience = Backoff()
         if not seen.steps:
             self._tell(self._undone, ())
             self._undone = ()

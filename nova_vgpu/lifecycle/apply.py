@@ -19,7 +19,6 @@ steps of each GPU; what those uncover is seen when the host is read again.
 
 from collections.abc import Callable
 from collections.abc import Container
-from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 import contextlib
@@ -29,6 +28,7 @@ import typing
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import locks
+from nova_vgpu.lifecycle import drift
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import journal as journals
 from nova_vgpu.lifecycle import step_executor
@@ -36,8 +36,6 @@ from nova_vgpu.lifecycle import step_runner
 from nova_vgpu.plan import mapper
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
-from nova_vgpu.reconcile import gpu_steps
-from nova_vgpu.reconcile import policy
 from nova_vgpu.reconcile import steps
 
 # What VFs and vGPUs in the way hid is seen when the host is read again, and so
@@ -47,28 +45,10 @@ _MOST_ROUNDS = 5
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DryRun:
-    """What an apply would do, and what keeps GPUs from serving before that."""
+    """What an apply would do, and what is known of its outcome before."""
 
-    gpu_steps: tuple[values.GPUSteps, ...]
-    problems: tuple[values.Problem, ...]
-
-    @property
-    def steps(self) -> list[values.Step]:
-        return [step for of_gpu in self.gpu_steps for step in of_gpu.steps]
-
-    @property
-    def outcome(self) -> step_runner.Outcome:
-        """What is known of it beforehand.
-
-        A GPU that is made ready may well serve then.
-        """
-        changed = {step.gpu for step in self.steps}
-        return step_runner.Outcome(
-            refusals=[r for of_gpu in self.gpu_steps for r in of_gpu.refusals],
-            problems=tuple(
-                p for p in self.problems if p.subject not in changed
-            ),
-        )
+    steps: tuple[values.Step, ...]
+    outcome: step_runner.Outcome
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,11 +76,18 @@ def plan(
     :raises HostUnreadable: if the host cannot be read.
     """
     with access.connect() as connection:
-        state = host_access.read_state(
-            access, connection, reporter.warn, may_put_aside=False
+        report = _read(
+            access, connection, configuration, reporter, gpu, may_change=False
         )
-    made, found = _plan(access, configuration, state, gpu)
-    return DryRun(found, _problems_of(made, found, gpu))
+    # A GPU that is made ready may well serve then.
+    changed = {step.gpu for step in report.steps}
+    problems = tuple(
+        p for p in _list_problems(report, gpu) if p.subject not in changed
+    )
+    return DryRun(
+        report.steps,
+        step_runner.Outcome(refusals=[*report.refusals], problems=problems),
+    )
 
 
 def apply(
@@ -119,53 +106,48 @@ def apply(
     """
     outcome = step_runner.Outcome()
     with _exclusive(access, reporter) as (connection, executor):
-        journal = _open_journal(access, reporter)
-        unfinished = journal.read().unfinished
-        late: list[values.Refusal] = []
+        journal, unfinished = _open_journal(access, reporter)
         undone: set[str] = set()
-        for rounds_left in reversed(range(_MOST_ROUNDS)):
-            state = host_access.read_state(
-                access, connection, reporter.warn, unfinished
+        rounds = 0
+        while True:
+            report = _read(
+                access, connection, configuration, reporter, gpu, unfinished
             )
-            made, found = _plan(access, configuration, state, gpu)
-            undone.update(state.usage.unfinished, _list_started(found))
             # Here: a GPU that is full in the end may name its types no more.
-            configuration = _with_names_of(configuration, state.host)
-            stopped = {failure.step.gpu for failure in outcome.failures}
-            stopped.update(refusal.gpu for refusal in late)
-            steps = [c for c in found if c.steps and c.gpu not in stopped]
-            outcome.refusals = [r for c in found for r in c.refusals] + late
-            outcome.problems = _without_told(
-                _problems_of(made, found, gpu), stopped
-            )
-            if not steps:
+            configuration = _with_names_of(configuration, report.host)
+            mdevs = [s for s in report.steps if isinstance(s, values.SetMdev)]
+            started = (s.uuid for s in mdevs if s.after.is_started)
+            undone.update(report.usage.unfinished, started)
+            stopped = outcome.stopped
+            left = [
+                of_gpu
+                for of_gpu in report.gpu_steps
+                if of_gpu.steps and of_gpu.gpu not in stopped
+            ]
+            if not left or rounds == _MOST_ROUNDS:
                 break
-            early = len(outcome.refusals)
-            _remember_what_goes(access, state, steps)
+            rounds += 1
+            if any(s.after is values.MdevState.ABSENT for s in mdevs):
+                # If it is killed now, nothing else knows what they were.
+                host_access.remember(access, report.host, report.usage)
+            executor.vgpus.host = report.host
             step_runner.execute(
-                access,
-                steps,
-                executor,
-                outcome,
-                reporter,
-                journal,
-                is_replanned=rounds_left > 0,
+                *(access, left, executor, outcome, reporter, journal),
+                is_replanned=rounds < _MOST_ROUNDS,
             )
-            late += outcome.refusals[early:]
-        else:
+        if left:
             reporter.warn('Not converged yet; run apply again.')
+        outcome.problems = _list_problems(report, gpu, stopped)
+        outcome.refusals[:0] = report.refusals
         if not outcome.failures and gpu is None:
             undone.clear()  # what was not made is not wanted any more
-        left = frozenset(undone)
-        # First: if it is killed now, the journal knows as well.
-        state = host_access.read_state(access, connection, reporter.warn, left)
-        functions = state.usage.records.functions
-        host_access.remember(access, state, functions, left)
-        host_access.remember_types(
-            access, configuration.type_names, reporter.warn
+        host_access.remember(
+            access, report.host, report.usage, undone=frozenset(undone)
         )
-        host_access.remember_gpus(access, configuration, state.host)
-        journal.end()
+        host_access.remember_declared(
+            access, configuration, report.host, reporter.warn
+        )
+        journal.end()  # last: if it is killed before, the journal knows
     return outcome
 
 
@@ -183,6 +165,7 @@ def restore(
         if log.is_restored or not log.steps:
             return None
         executor.is_undoing = True
+        executor.vgpus.read_host()
         back = [steps.undo(of_gpu) for of_gpu in log.gpu_steps]
         step_runner.execute(
             access,
@@ -209,7 +192,7 @@ def execute(
     outcome = step_runner.Outcome()
     with _exclusive(access, reporter) as (connection, executor):
         state = host_access.read_state(access, connection, reporter.warn)
-        executor.read_host()
+        executor.vgpus.host = state.host
         asked = decide(state)
         former = state.usage.records.functions
         functions = dict(former)
@@ -219,14 +202,14 @@ def execute(
                 functions[address] = type_name
         if asked.keep:
             # First: if it is killed now, the next apply does the rest.
-            host_access.remember(access, state, functions)
+            host_access.remember(access, state.host, state.usage, functions)
         step_runner.execute(
             access, asked.gpu_steps, executor, outcome, reporter
         )
         state = host_access.read_state(access, connection, reporter.warn)
         if outcome.failures or outcome.refusals:
             functions = dict(former)
-        host_access.remember(access, state, functions)
+        host_access.remember(access, state.host, state.usage, functions)
     return outcome
 
 
@@ -255,69 +238,51 @@ def _exclusive(
         )
 
 
-def _list_started(found: Iterable[values.GPUSteps]) -> Iterator[str]:
-    """The mdevs that are to be there, and are not."""
-    for of_gpu in found:
-        for step in of_gpu.steps:
-            if isinstance(step, values.SetMdev) and step.after.is_started:
-                yield step.uuid
-
-
-def _remember_what_goes(
-    access: host_access.HostAccess,
-    state: host_access.HostState,
-    found: Iterable[values.GPUSteps],
-) -> None:
-    """Keep mdevs that are removed, perhaps to be made again.
-
-    If the run is killed between the two, nothing else knows of them.
-    """
-    if any(
-        isinstance(step, values.SetMdev)
-        and step.after is values.MdevState.ABSENT
-        for of_gpu in found
-        for step in of_gpu.steps
-    ):
-        host_access.remember(access, state, state.usage.records.functions)
-
-
 def _open_journal(
     access: host_access.HostAccess, reporter: step_runner.Reporter
-) -> journals.Journal:
-    """The journal; one that makes no sense is put aside.
+) -> tuple[journals.Journal, frozenset[str]]:
+    """The journal, and the mdevs that a run which was cut off leaves.
 
-    The host must come up also if it is broken. What it said is lost to
-    ``restore``, not to the operator.
+    A journal that makes no sense is put aside: the host must come up also if
+    it is broken. What it said is lost to ``restore``, not to the operator.
     """
     journal = journals.Journal(access.state)
     try:
-        journal.read()
+        return journal, journal.read().unfinished
     except exception.StateDamaged as error:
         aside = journal.set_aside()
         reporter.warn(f'{error} It is {aside} now; a new one is begun.')
-    return journal
+        return journal, frozenset()
 
 
-def _plan(
+def _read(
     access: host_access.HostAccess,
+    connection: typing.Any,
     configuration: values.Configuration,
-    state: host_access.HostState,
+    reporter: step_runner.Reporter,
     gpu: str | None,
-) -> tuple[values.Plan, tuple[values.GPUSteps, ...]]:
-    made = mapper.make_plan(
-        configuration.plan_input(state.host, access.read_modes(state.host))
-    )
-    mapper.require_valid(made)
-    if gpu is not None:
-        _require_declared(made, gpu)
-    found = gpu_steps.plan_steps(
-        made,
-        type_matching.list_type_names(state.host),
-        state.usage,
-        policy.for_apply(configuration.declaration.creation),
+    unfinished: frozenset[str] = frozenset(),
+    may_change: bool = True,
+) -> values.DriftReport:
+    """The host and the steps of the GPUs in question."""
+    report = drift.read(
+        access,
+        connection,
+        configuration,
+        reporter.warn,
         access.new_uuid,
+        unfinished,
+        may_change,
     )
-    return made, tuple(c for c in found if gpu in (None, c.gpu))
+    mapper.require_valid(report.plan)
+    for left in report.plan.left_alone:
+        if str(left.gpu) == gpu:
+            raise exception.UsageError(
+                f'GPU {gpu} is left alone: {left.why}. "nova-vgpu plan" shows '
+                'what is declared.'
+            )
+    found = tuple(c for c in report.gpu_steps if gpu in (None, c.gpu))
+    return dataclasses.replace(report, gpu_steps=found)
 
 
 def _with_names_of(
@@ -332,42 +297,27 @@ def _with_names_of(
     )
 
 
-def _require_declared(made: values.Plan, gpu: str) -> None:
-    for left in made.left_alone:
-        if str(left.gpu) == gpu:
-            raise exception.UsageError(
-                f'GPU {gpu} is left alone: {left.why}. "nova-vgpu plan" shows '
-                'what is declared.'
-            )
-
-
-def _without_told(
-    problems: Iterable[values.Problem], stopped: Container[str]
-) -> tuple[values.Problem, ...]:
-    """Without what keeps a GPU from serving because a step failed.
-
-    The failure says why. The cure of the problem is the step.
-    """
-    return tuple(
-        problem
-        for problem in problems
-        if problem.subject not in stopped
-        or problem.code not in readiness.OBSTACLES
-    )
-
-
-def _problems_of(
-    made: values.Plan, found: Iterable[values.GPUSteps], gpu: str | None
+def _list_problems(
+    report: values.DriftReport,
+    gpu: str | None,
+    stopped: Container[str] = (),
 ) -> tuple[values.Problem, ...]:
     """What keeps the GPUs in question from serving.
 
-    That vGPUs are in the way is said by refusing to touch them.
+    That vGPUs are in the way is said by refusing to touch them, and why a step
+    failed by the failure: the cure of an obstacle is the step.
+
+    :param stopped: GPUs of which a step failed or was refused.
     """
-    others = {str(each) for each in made.gpus} - {gpu}
-    refused = {of_gpu.gpu for of_gpu in found if of_gpu.refusals}
+    others = {str(each) for each in report.plan.gpus} - {gpu}
+    refused = {refusal.gpu for refusal in report.refusals}
     return tuple(
         problem
-        for problem in made.problems_of(values.Severity.ERROR)
+        for problem in report.plan.problems_of(values.Severity.ERROR)
         if problem.subject not in refused
         and (gpu is None or problem.subject not in others)
+        and (
+            problem.subject not in stopped
+            or problem.code not in readiness.OBSTACLES
+        )
     )

@@ -29,7 +29,7 @@ from prometheus_client import registry
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
-from nova_vgpu.lifecycle import tally as tallies
+from nova_vgpu.lifecycle import agent
 from nova_vgpu.plan import capacity
 from nova_vgpu.plan import type_matching
 
@@ -98,7 +98,7 @@ class Collector(registry.Collector):
         self.registry.register(self)
 
     def show(
-        self, report: values.DriftReport | None, tally: tallies.Tally
+        self, report: values.DriftReport | None, tally: agent.Tally
     ) -> None:
         """Replace all numbers."""
         # One assignment, so that no scrape sees half of it.
@@ -109,7 +109,7 @@ class Collector(registry.Collector):
 
 
 def make_families(
-    report: values.DriftReport | None, tally: tallies.Tally
+    report: values.DriftReport | None, tally: agent.Tally
 ) -> tuple[Family, ...]:
     """Every metric; without a report only the numbers of the agent."""
     families = {
@@ -128,14 +128,14 @@ def make_families(
     return tuple(families.values())
 
 
-def _count_rounds(tally: tallies.Tally) -> Iterator[_Number]:
+def _count_rounds(tally: agent.Tally) -> Iterator[_Number]:
     yield 'rounds_total', (), tally.rounds
     yield 'round_failures_total', (), tally.failures
     yield 'last_round_success', (), not tally.is_failing
     if tally.last_round is not None:
         yield 'last_round_timestamp_seconds', (), tally.last_round
     counts = dict(tally.steps)
-    for outcome in tallies.OUTCOMES:
+    for outcome in agent.OUTCOMES:
         yield 'repair_steps_total', (outcome,), counts.get(outcome, 0)
 
 

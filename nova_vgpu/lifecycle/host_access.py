@@ -38,18 +38,6 @@ from nova_vgpu.reconcile import vgpu_facts
 Warn = Callable[[str], None]
 
 
-def _new_uuid() -> str:
-    return str(uuid.uuid4())
-
-
-def _none() -> tuple[int, ...]:
-    return ()
-
-
-def _as_it_is(host: values.Host) -> values.Host:
-    return host
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostAccess:
     """The edges, each of which can be simulated.
@@ -71,12 +59,19 @@ class HostAccess:
     timeout: float = 120.0
     sleep: Callable[[float], None] = time.sleep
     now: Callable[[], float] = time.monotonic
-    new_uuid: Callable[[], str] = _new_uuid
-    complete: Callable[[values.Host], values.Host] = _as_it_is
-    list_unshared: Callable[[], tuple[int, ...]] = _none
+    new_uuid: Callable[[], str] = lambda: str(uuid.uuid4())
+    complete: Callable[[values.Host], values.Host] = lambda host: host
+    list_unshared: Callable[[], tuple[int, ...]] = tuple
     read_modes: Callable[[values.Host], values.ModesRead] = (
         gpu_modes.read_modes
     )
+
+    def read_host(self) -> values.Host:
+        """The host as it is now, with the names of types.
+
+        :raises HostUnreadable: if it cannot be read.
+        """
+        return self.complete(sysfs.read_host(self.tree))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -103,7 +98,7 @@ def read_state(
 
     :raises HostUnreadable: if it cannot be read.
     """
-    host = access.complete(sysfs.read_host(access.tree))
+    host = access.read_host()
     usage = read_usage(access, connection, warn, may_put_aside)
     unfinished |= usage.records.unfinished
     return HostState(host, dataclasses.replace(usage, unfinished=unfinished))
@@ -117,23 +112,33 @@ def read_usage(
 ) -> values.Usage:
     """Who has what of the host, or is to have it again.
 
+    A file of ours that makes no sense is put aside.
+
     :raises HostUnreadable: if it cannot be read.
     """
     # Not at the top: not every installation has libvirt.
     from nova_vgpu.host import guests
     from nova_vgpu.host import mdevs
 
-    return values.Usage(
-        guests.read_guests(connection),
-        mdevs.list_mdevs(connection),
-        _read_records(access, warn, may_put_aside),
-    )
+    found = guests.read_guests(connection)
+    known = mdevs.list_mdevs(connection)
+    try:
+        records = state_files.read_vgpus(access.state)
+    except exception.StateDamaged as error:
+        records = values.VGPURecords()
+        if may_put_aside:
+            aside = access.state.set_aside(state_files.VGPUS_FILE, '.corrupt')
+            warn(f'{error} It is {aside} now, and not used any more.')
+        else:
+            warn(f'{error} It is not used.')
+    return values.Usage(found, known, records)
 
 
 def remember(
     access: HostAccess,
-    found: HostState,
-    functions: Mapping[str, str],
+    host: values.Host,
+    usage: values.Usage,
+    functions: Mapping[str, str] | None = None,
     undone: frozenset[str] | None = None,
 ) -> None:
     """Keep the names of the types of what is there, while they are known.
@@ -141,19 +146,19 @@ def remember(
     An mdev that is of another type only because its id means something else
     by now is recorded with the type that it should have.
 
-    :param functions: those that are to be vGPUs after every reboot.
-    :param undone: mdevs that are still to be made again; as remembered, unless
-        it is said.
+    :param functions: those that are to be vGPUs after every reboot; as
+        remembered, unless it is said.
+    :param undone: mdevs that are still to be made again; the same holds.
     """
-    names = type_matching.list_type_names(found.host)
-    wanted = {mdev.uuid for mdev in found.usage.mdevs}
+    names = type_matching.list_type_names(host)
+    wanted = {mdev.uuid for mdev in usage.mdevs}
     wanted.update(
-        found.usage.owners,
-        found.usage.unfinished if undone is None else undone,
+        usage.owners,
+        usage.unfinished if undone is None else undone,
     )
     known = {
         uuid: mdev
-        for uuid, mdev in found.usage.records.mdevs.items()
+        for uuid, mdev in usage.records.mdevs.items()
         if uuid in wanted
     }
     known.update(
@@ -161,43 +166,41 @@ def remember(
             vgpu.uuid,
             values.MdevRecord(
                 vgpu.function,
-                vgpu_facts.find_wanted_type(vgpu, found.usage, names)
+                vgpu_facts.find_wanted_type(vgpu, usage, names)
                 or names[vgpu.type_id],
                 vgpu.type_id,
             ),
         )
-        for gpu in found.host.gpus
+        for gpu in host.gpus
         for vgpu in gpu.all_vgpus
         if vgpu.uuid is not None and vgpu.type_id in names
     )
-    there = {v.uuid for gpu in found.host.gpus for v in gpu.all_vgpus}
+    there = {v.uuid for gpu in host.gpus for v in gpu.all_vgpus}
     if undone is None:
-        undone = found.usage.records.unfinished
+        undone = usage.records.unfinished
     undone &= known.keys() - there
+    if functions is None:
+        functions = usage.records.functions
     state_files.write_vgpus(
         access.state, values.VGPURecords(known, functions, undone)
     )
 
 
-def remember_types(
-    access: HostAccess, names: values.TypeNames, warn: Warn
+def remember_declared(
+    access: HostAccess,
+    configuration: values.Configuration,
+    host: values.Host,
+    warn: Warn,
 ) -> None:
-    """Keep what ids mean now, for when the driver is another one.
+    """Keep what ids of types mean, and which declared GPUs are here.
+
+    For when the driver is another one, or when one of the GPUs fails.
 
     :raises StateUnusable: if it cannot be written.
     """
-    before = state_files.update_types(access.state, names)
-    if before.lost is not None and before.may_write:
-        warn(before.lost)  # and where the damaged file is now
-
-
-def remember_gpus(
-    access: HostAccess, configuration: values.Configuration, host: values.Host
-) -> None:
-    """Keep which declared GPUs are here, for when one of them fails.
-
-    :raises StateUnusable: if it cannot be written.
-    """
+    types = state_files.update_types(access.state, configuration.type_names)
+    if types.lost is not None and types.may_write:
+        warn(types.lost)  # and where the damaged file is now
     try:
         before = state_files.read_gpus(access.state)
     except exception.StateDamaged:
@@ -224,18 +227,3 @@ def open_libvirt(uri: str, may_change: bool = True) -> Iterator[typing.Any]:
         ) from error
     with libvirt_nodes.connect(uri, may_change) as connection:
         yield connection
-
-
-def _read_records(
-    access: HostAccess, warn: Warn, may_put_aside: bool
-) -> values.VGPURecords:
-    """What is remembered; a file that makes no sense is put aside."""
-    try:
-        return state_files.read_vgpus(access.state)
-    except exception.StateDamaged as error:
-        if not may_put_aside:
-            warn(f'{error} It is not used.')
-            return values.VGPURecords()
-        aside = access.state.set_aside(state_files.VGPUS_FILE, '.corrupt')
-        warn(f'{error} It is {aside} now, and not used any more.')
-        return values.VGPURecords()

@@ -18,8 +18,7 @@ Steps that create or remove a vGPU are left to
 driver, its VFs and its mode. Everything is read again before it is touched.
 """
 
-from collections.abc import Iterator
-import contextlib
+import functools
 import typing
 
 from nova_vgpu import exception
@@ -28,7 +27,6 @@ from nova_vgpu.host import files
 from nova_vgpu.host import gpu_modes
 from nova_vgpu.host import locks
 from nova_vgpu.host import pci_functions
-from nova_vgpu.host import sysfs
 from nova_vgpu.host import virtual_functions
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import vgpu_executor
@@ -54,15 +52,23 @@ class Executor:
         self._access = access
         self._connection = connection
         self._lock = lock
-        self._warn = warn
-        self._vgpus = vgpu_executor.VGPUExecutor(
+        #: No server has chosen a vGPU that its guest does not show yet.
+        self._exclude_claims = functools.partial(
+            locks.hold_claims, access.locks, access.timeout, exclusive=True
+        )
+        self._read_usage = functools.partial(
+            host_access.read_usage, access, connection, warn
+        )
+        self.vgpus = vgpu_executor.VGPUExecutor(
             vgpu_executor.VGPUAccess(
                 access.tree,
                 connection,
                 self._write_type,
                 self._exclude_claims,
-                self._create,
-                lambda: access.complete(sysfs.read_host(access.tree)),
+                functools.partial(
+                    locks.hold_creation, access.locks, access.timeout
+                ),
+                access.read_host,
                 self._read_usage,
                 access.timeout,
                 access.sleep,
@@ -72,10 +78,6 @@ class Executor:
         # What was reported as done, and is perhaps not there yet.
         self._reported: set[values.SetVFs] = set()
 
-    def expect(self, recreated: frozenset[str]) -> None:
-        """Know the vGPUs that later steps create again."""
-        self._vgpus.recreated = recreated
-
     def attempt(self, step: values.Step) -> bool:
         """Execute a step; False if it has to be tried again later.
 
@@ -83,7 +85,17 @@ class Executor:
         :raises InUseError: if what it is about is in use.
         """
         try:
-            return self._attempt(step)
+            match step:
+                case values.RepairDriver():
+                    self._repair_driver(step)
+                case values.SetVFs():
+                    return self._set_vfs(step)
+                case values.AwaitTypes():
+                    return self._has_types(step.gpu)
+                case values.SetHeterogeneous():
+                    self._set_heterogeneous(step)
+                case values.SetType() | values.SetMdev():
+                    self.vgpus.execute(step)
         except values.MalformedAddress as error:  # in a journal, by hand
             raise exception.StepFailed(f'{error}.', 'Correct it.') from error
         except exception.StepFailed as error:
@@ -95,24 +107,7 @@ class Executor:
                 'A type that is backed by MIG needs a GPU instance of its '
                 'size that no other vGPU has (nvidia-smi mig -lgi).',
             ) from error
-
-    def _attempt(self, step: values.Step) -> bool:
-        match step:
-            case values.RepairDriver():
-                self._repair_driver(step)
-            case values.SetVFs():
-                return self._set_vfs(step)
-            case values.AwaitTypes():
-                return self._has_types(step.gpu)
-            case values.SetHeterogeneous():
-                self._set_heterogeneous(step)
-            case values.SetType() | values.SetMdev():
-                self._vgpus.execute(step)
         return True
-
-    def read_host(self) -> values.Host:
-        """The host as it is now."""
-        return self._vgpus.read_host()
 
     # -- virtual functions --------------------------------------------------
 
@@ -123,35 +118,32 @@ class Executor:
                 if name in owners and owners[name].running:
                     raise vgpu_executor.in_use(step.gpu, name, owners[name])
             virtual_functions.repair_driver(
-                self._access.tree, _address(step.gpu)
+                self._access.tree, values.PciAddress.parse(step.gpu)
             )
 
     def _set_vfs(self, step: values.SetVFs) -> bool:
-        if self._are_vfs_set(step):
-            self._reported.discard(step)
-            return True
-        if step not in self._reported:
+        """Whether the functions are there, and not only reported."""
+        gpu = self._read_gpu(step.gpu)
+        if step not in self._reported and len(gpu.vfs) != step.after:
             try:
-                self._change_vfs(step)
+                self._change_vfs(step, gpu)
             except virtual_functions.NotYet:
                 return False
             self._reported.add(step)
-        return self._are_vfs_set(step)
-
-    def _are_vfs_set(self, step: values.SetVFs) -> bool:
-        """Whether the functions are there, and not only reported.
-
-        A program of the vendor's may enable another number of them.
-        """
-        gpu = self._read_gpu(step.gpu)
+            gpu = self._read_gpu(step.gpu)
         number = step.after
         if number and step in self._reported:
+            # A program of the vendor's may enable another number of them.
             number = self._count_vfs(gpu) or number
-        return len(gpu.vfs) == number
+        is_set = len(gpu.vfs) == number
+        if is_set:
+            self._reported.discard(step)
+        return is_set
 
-    def _change_vfs(self, step: values.SetVFs) -> None:
-        address, access = _address(step.gpu), self._access
-        gpu = self._read_gpu(step.gpu)
+    def _change_vfs(
+        self, step: values.SetVFs, gpu: values.PhysicalGPU
+    ) -> None:
+        address, access = values.PciAddress.parse(step.gpu), self._access
         is_nvidia = gpu.ids is not None and gpu.ids.vendor == _NVIDIA
         tool = (access.run, access.sriov_manage) if is_nvidia else None
         arguments = tool, access.timeout, (self._lock,)
@@ -214,7 +206,7 @@ class Executor:
             ) from error
 
     def _set_heterogeneous(self, step: values.SetHeterogeneous) -> None:
-        access, gpu = self._access, _address(step.gpu)
+        access, gpu = self._access, values.PciAddress.parse(step.gpu)
         gpu_modes.set_heterogeneous(
             access.run, access.nvidia_smi, gpu, step.after, access.timeout
         )
@@ -222,29 +214,12 @@ class Executor:
     # -- reading ------------------------------------------------------------
 
     def _read_gpu(self, name: str) -> values.PhysicalGPU:
-        for gpu in self.read_host().gpus:
+        for gpu in self.vgpus.read_host().gpus:
             if str(gpu) == name:
                 return gpu
         raise exception.StepFailed(
             f'GPU {name} is not there any more.', 'See the kernel log.'
         )
-
-    def _read_usage(self) -> values.Usage:
-        return host_access.read_usage(
-            self._access, self._connection, self._warn
-        )
-
-    @contextlib.contextmanager
-    def _exclude_claims(self) -> Iterator[None]:
-        """While no server has chosen a vGPU that its guest does not show."""
-        access = self._access
-        with locks.hold_claims(access.locks, access.timeout, exclusive=True):
-            yield
-
-    @contextlib.contextmanager
-    def _create(self) -> Iterator[None]:
-        with locks.hold_creation(self._access.locks, self._access.timeout):
-            yield
 
     def _write_type(self, address: str, number: int) -> None:
         access = self._access
@@ -254,7 +229,3 @@ class Executor:
             )
         except OSError as error:
             raise virtual_functions.failed_write(error) from error
-
-
-def _address(gpu: str) -> values.PciAddress:
-    return values.PciAddress.parse(gpu)

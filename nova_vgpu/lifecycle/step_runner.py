@@ -57,13 +57,11 @@ class Outcome:
     failures: list[Failure] = dataclasses.field(default_factory=list)
     problems: tuple[values.Problem, ...] = ()
 
-    def is_outdated(self, step: values.Step) -> bool:
-        """Whether a step failed before anything was done."""
-        return any(
-            failure.step == step
-            and isinstance(failure.error, exception.PlanOutdated)
-            for failure in self.failures
-        )
+    @property
+    def stopped(self) -> frozenset[str]:
+        """The GPUs of which a step failed or was refused."""
+        failed = (failure.step.gpu for failure in self.failures)
+        return frozenset(failed).union(r.gpu for r in self.refusals)
 
 
 @dataclasses.dataclass(slots=True)
@@ -115,15 +113,12 @@ def execute(
     :param is_replanned: whether the host is read again after this: then
         a step that does not fit the host any more is not a failure.
     """
-    executor.read_host()
     runs = [_GPURun(collections.deque(c.steps)) for c in found]
-    executor.expect(
-        frozenset(
-            steps.vgpu_in(step)
-            for run in runs
-            for step in run.steps
-            if isinstance(step, steps.VGPUStep) and steps.creates(step)
-        )
+    executor.vgpus.recreated = frozenset(
+        steps.vgpu_in(step)
+        for run in runs
+        for step in run.steps
+        if isinstance(step, steps.VGPUStep) and steps.creates(step)
     )
     while any(run.steps for run in runs):
         is_stuck = True
@@ -143,7 +138,13 @@ def execute(
                 continue
             is_stuck = False
             if journal is not None:
-                is_untouched = event == PUT_OFF or outcome.is_outdated(step)
+                # The last failure is that of this step, if it failed.
+                is_untouched = event == PUT_OFF or (
+                    event == 'failed'
+                    and isinstance(
+                        outcome.failures[-1].error, exception.PlanOutdated
+                    )
+                )
                 journal.finish(step, 'refused' if is_untouched else event)
             reporter.finish(step, event)
             run.go_on(event, stops_at)

@@ -73,13 +73,14 @@ class VGPUExecutor:
         #: when their server starts: a guest that does not run has no vGPU
         #: less after that.
         self.recreated: frozenset[str] = frozenset()
+        #: The host when it was last read: what ids of types mean.
+        self.host = values.Host()
         self._access = access
-        self._host = values.Host()
 
     def read_host(self) -> values.Host:
         """The host as it is now."""
-        self._host = self._access.read_host()
-        return self._host
+        self.host = self._access.read_host()
+        return self.host
 
     def execute(self, step: steps.VGPUStep) -> None:
         """Execute a step.
@@ -168,7 +169,7 @@ class VGPUExecutor:
             raise exception.StepFailed(
                 f'{faults[0]}.', 'Are the VFs of its GPU enabled?'
             )
-        names = self._access.names(self._host)
+        names = self._access.names(self.host)
         current = [
             values.VGPUType(vgpu.type_id, names.get(vgpu.type_id))
             for vgpu in vgpus
@@ -220,7 +221,7 @@ class VGPUExecutor:
 
     def _resolve(self, step: values.SetMdev) -> values.VGPUType:
         """The type of an mdev, as its parent calls it now."""
-        for gpu in self._host.gpus or self.read_host().gpus:
+        for gpu in self.host.gpus or self.read_host().gpus:
             if step.parent in gpu.functions:
                 return steps.choose(step.type, step.parent, gpu.types)
         raise exception.StepFailed(
@@ -254,7 +255,7 @@ class VGPUExecutor:
         if owner.running or name not in self.recreated:
             raise in_use(step.gpu, name, owner)
         vgpu = self._find_vgpu(name)
-        names = self._access.names(self._host)
+        names = self._access.names(self.host)
         if vgpu is None or not vgpu_facts.find_wanted_type(vgpu, usage, names):
             raise in_use(step.gpu, name, owner)
 

@@ -155,11 +155,20 @@ def _plan_gpu(
 ) -> values.GPUSteps:
     gpu, owner = found.gpu, found.usage.owners.get(found.gpu.name)
     if owner is not None and gpu.address is not None:
-        refused = steps.refuse(found.name, 'the GPU as a whole', owner)
-        return values.GPUSteps(found.name, (), (refused,))
+        refused = steps.refuse(str(found.gpu), 'the GPU as a whole', owner)
+        return values.GPUSteps(str(found.gpu), (), (refused,))
     recreated = vgpus_to_recreate.plan(found)
-    removals = (*recreated.removals, *_remove(found, recreated.decided))
-    creations = (*recreated.creations, *_restore(found))
+    lost = tuple(_settle_lost(found)) if found.policy.restores_all else ()
+    removals = (
+        *recreated.removals,
+        *_remove(found, recreated.decided),
+        *(step for step in lost if not step.after.is_started),
+    )
+    creations: tuple[steps.VGPUStep, ...] = (
+        *recreated.creations,
+        *(step for step in lost if step.after.is_started),
+        *_set_functions(found),
+    )
     creations += _create_ahead(found, creations, new_uuid)
     in_order: list[values.Step] = [*removals, *creations]
     if found.policy.prepares_gpus:
@@ -169,7 +178,7 @@ def _plan_gpu(
         mix = _mix_sizes(found, creations, removals)
         in_order = [*preparation, *removals, *mix, *creations]
     refusals = (*recreated.refusals, *_refuse(found, recreated.decided))
-    return values.GPUSteps(found.name, tuple(in_order), refusals)
+    return values.GPUSteps(str(found.gpu), tuple(in_order), refusals)
 
 
 def _mix_sizes(
@@ -190,7 +199,7 @@ def _mix_sizes(
     # A GPU that holds vGPUs of different sizes already stays so.
     is_mixed = found.assigned and found.assigned.modes.heterogeneous
     if len(sizes) > 1 and None not in sizes and not is_mixed:
-        yield values.SetHeterogeneous(found.name, False, True)
+        yield values.SetHeterogeneous(str(found.gpu), False, True)
 
 
 # -- vGPUs that go -----------------------------------------------------------
@@ -211,8 +220,6 @@ def _remove(
             and _goes(found, vgpu)
         ):
             yield found.remove(vgpu)
-    if found.policy.restores_all:
-        yield from _remove_definitions(found)
 
 
 def _goes(found: policies.GPUInput, vgpu: values.VGPU) -> bool:
@@ -231,29 +238,6 @@ def _goes(found: policies.GPUInput, vgpu: values.VGPU) -> bool:
     return found.is_other(vgpu)
 
 
-def _remove_definitions(
-    found: policies.GPUInput,
-) -> Iterator[values.SetMdev]:
-    """mdevs of another type that are only defined."""
-    usage = found.usage
-    for mdev in vgpu_facts.list_lost(found.gpu, found.functions, usage):
-        if mdev.uuid in usage.owners or not mdev.state.is_defined:
-            continue
-        vgpu_type = vgpu_facts.type_of(mdev, usage, found.names)
-        is_known = found.assigned is not None and (
-            found.assigned.type is not None or found.may_hide_type
-        )
-        if is_known and not found.is_declared(vgpu_type):
-            yield values.SetMdev(
-                found.name,
-                mdev.parent,
-                mdev.uuid,
-                steps.label(vgpu_type),
-                mdev.state,
-                values.MdevState.ABSENT,
-            )
-
-
 def _refuse(
     found: policies.GPUInput, decided: Container[str]
 ) -> Iterator[values.Refusal]:
@@ -269,7 +253,7 @@ def _refuse(
             continue
         label = steps.label(found.type_of(vgpu))
         yield steps.refuse(
-            found.name,
+            str(found.gpu),
             f'vGPU {steps.spell(vgpu.name)} of {label}',
             owner,
             f', and the GPU is to serve {found.declared_name}',
@@ -277,14 +261,6 @@ def _refuse(
 
 
 # -- vGPUs that come ---------------------------------------------------------
-
-
-def _restore(found: policies.GPUInput) -> tuple[steps.VGPUStep, ...]:
-    """vGPUs that a guest has, or an operator enabled, and are not there."""
-    functions = tuple(_set_functions(found))
-    if not found.policy.restores_all:
-        return functions
-    return (*_start_mdevs(found), *functions)
 
 
 def _create_ahead(
@@ -332,21 +308,34 @@ def _list_free(
     ]
 
 
-def _start_mdevs(found: policies.GPUInput) -> Iterator[values.SetMdev]:
-    usage = found.usage
+def _settle_lost(found: policies.GPUInput) -> Iterator[values.SetMdev]:
+    """mdevs that are not there: those to be there start.
+
+    Definitions of another type than the GPU is to serve are removed.
+    """
+    usage, assigned = found.usage, found.assigned
+    is_type_known = assigned is not None and (
+        assigned.type is not None or found.may_hide_type
+    )
     for mdev in vgpu_facts.list_lost(found.gpu, found.functions, usage):
         vgpu_type = vgpu_facts.type_of(mdev, usage, found.names)
+        is_declared = found.is_declared(vgpu_type)
         if mdev.uuid in usage.owners or (
-            found.is_declared(vgpu_type) and _has_place(found, mdev)
+            is_declared and _has_place(found, mdev)
         ):
-            yield values.SetMdev(
-                found.name,
-                mdev.parent,
-                mdev.uuid,
-                steps.label(vgpu_type),
-                mdev.state,
-                values.MdevState.PERSISTENT,
-            )
+            after = values.MdevState.PERSISTENT
+        elif mdev.state.is_defined and is_type_known and not is_declared:
+            after = values.MdevState.ABSENT
+        else:
+            continue
+        yield values.SetMdev(
+            str(found.gpu),
+            mdev.parent,
+            mdev.uuid,
+            steps.label(vgpu_type),
+            mdev.state,
+            after,
+        )
 
 
 def _has_place(found: policies.GPUInput, mdev: values.Mdev) -> bool:
@@ -372,7 +361,9 @@ def _set_functions(found: policies.GPUInput) -> Iterator[values.SetType]:
         if wanted is not None and (
             found.policy.prepares_gpus or found.is_offered(wanted)
         ):
-            yield values.SetType(found.name, steps.spell(function), '', wanted)
+            yield values.SetType(
+                str(found.gpu), steps.spell(function), '', wanted
+            )
 
 
 def _find_wanted(found: policies.GPUInput, function: str) -> str | None:

@@ -99,11 +99,6 @@ class GPUInput:
     policy: Policy
 
     @property
-    def name(self) -> str:
-        """What an operator calls the GPU."""
-        return str(self.gpu)
-
-    @property
     def restorable(self) -> frozenset[str]:
         """The functions on which guests get their vGPUs back."""
         if self.policy.goes_beyond_plan:
@@ -169,7 +164,7 @@ class GPUInput:
     def remove(self, vgpu: values.VGPU) -> steps.VGPUStep:
         """The step that removes a vGPU which is there."""
         return steps.remove(
-            self.name,
+            str(self.gpu),
             vgpu,
             steps.label(self.type_of(vgpu)),
             self.usage.state_of(vgpu.name),

@@ -198,7 +198,7 @@ def _refuse(
         because += ', and that type does not fit beside the vGPUs that stay'
         cure = 'Shut down the servers that have those'
     return steps.refuse(
-        found.name,
+        str(found.gpu),
         f'vGPU {steps.spell(wrong.vgpu.name)} of {current}',
         owner,
         because,

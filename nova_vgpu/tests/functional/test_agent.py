@@ -34,8 +34,6 @@ from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import exporter
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import journal
-from nova_vgpu.lifecycle import tally
-from nova_vgpu.lifecycle import waiting
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import machine
 from nova_vgpu.tests import hosts
@@ -60,7 +58,7 @@ def parse(text: str) -> values.PciAddress:
     return values.PciAddress.parse(text)
 
 
-class Script(waiting.Waiter):
+class Script(agent.Waiter):
     """Instead of a wait, the next thing happens; after the last, the end."""
 
     def __init__(self, happenings: Iterator[Happening]) -> None:
@@ -111,7 +109,7 @@ class AgentTestCase(testtools.TestCase):
         return self.access, loaded
 
     def show(
-        self, report: values.DriftReport | None, counted: tally.Tally
+        self, report: values.DriftReport | None, counted: agent.Tally
     ) -> None:
         self.samples = {
             (sample.name, *sample.labels.values()): sample.value

@@ -38,8 +38,8 @@ from nova_vgpu.host import files
 from nova_vgpu.host import source as host_source
 from nova_vgpu.knowledge import traits
 from nova_vgpu.knowledge import vendors
+from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import exporter
-from nova_vgpu.lifecycle import tally
 from nova_vgpu.plan import mapper
 from nova_vgpu.plan import readiness
 from nova_vgpu.publish import providers
@@ -352,7 +352,7 @@ class TestMetrics(DocumentationTestCase):
     def test_the_states_of_gpus_are_explained(self) -> None:
         families = exporter.make_families(
             values.DriftReport(values.Plan(), values.Host(), values.Usage()),
-            tally.Tally(),
+            agent.Tally(),
         )
         states = {
             sample.labels['state']
@@ -360,7 +360,7 @@ class TestMetrics(DocumentationTestCase):
             for sample in family.samples
             if sample.name == 'nova_vgpu_gpus'
         }
-        for word in (*states, *tally.OUTCOMES):
+        for word in (*states, *agent.OUTCOMES):
             self.assertIn(f'``{word}``', self.pages['admin/agent.rst'])
 
 

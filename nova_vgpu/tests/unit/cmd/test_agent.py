@@ -21,14 +21,14 @@ from unittest import mock
 import fixtures
 
 from nova_vgpu import lifecycle
-from nova_vgpu.cmd import agent
-from nova_vgpu.lifecycle import waiting
+from nova_vgpu.cmd import agent as command
+from nova_vgpu.lifecycle import agent
 from nova_vgpu.tests.unit.cmd import test_commands
 
-WAIT = waiting.Waiter.wait
+WAIT = agent.Waiter.wait
 
 
-def _be_told_to_stop(waiter: waiting.Waiter, _seconds: float) -> None:
+def _be_told_to_stop(waiter: agent.Waiter, _seconds: float) -> None:
     os.kill(os.getpid(), signal.SIGTERM)
     waiter.require_going_on()
 
@@ -45,7 +45,7 @@ class TestAgent(test_commands.CommandTestCase):
         # As soon as the first round is over.
         self.useFixture(
             fixtures.MonkeyPatch(
-                'nova_vgpu.lifecycle.waiting.Waiter.wait', _be_told_to_stop
+                'nova_vgpu.lifecycle.agent.Waiter.wait', _be_told_to_stop
             )
         )
 
@@ -87,15 +87,13 @@ class TestAgent(test_commands.CommandTestCase):
         """At once, however long the interval is."""
         signals = [signal.SIGHUP, signal.SIGTERM]
 
-        def wait(waiter: waiting.Waiter, seconds: float) -> bool:
+        def wait(waiter: agent.Waiter, seconds: float) -> bool:
             self.config.write_text('[devices\n')
             os.kill(os.getpid(), signals.pop(0))
             return WAIT(waiter, seconds)
 
         self.useFixture(
-            fixtures.MonkeyPatch(
-                'nova_vgpu.lifecycle.waiting.Waiter.wait', wait
-            )
+            fixtures.MonkeyPatch('nova_vgpu.lifecycle.agent.Waiter.wait', wait)
         )
         # Should it not be handled, it would end the tests.
         self.addCleanup(
@@ -116,7 +114,7 @@ class TestAgent(test_commands.CommandTestCase):
         for options, expected in (((), False), (('--enforce',), True)):
             with mock.patch(
                 'nova_vgpu.lifecycle.host_access.open_libvirt',
-                side_effect=waiting.Stopped,
+                side_effect=agent.Stopped,
             ) as opened:
                 self.run_on_host(*self.options, '--no-metrics', *options)
             self.assertEqual(
@@ -145,12 +143,12 @@ class TestAgent(test_commands.CommandTestCase):
             ('[::1]:10041', ('::1', 10041)),
             ('localhost:1', ('localhost', 1)),
         ):
-            parser = agent.Agent(mock.Mock(), None).get_parser('agent')
+            parser = command.Agent(mock.Mock(), None).get_parser('agent')
             options = parser.parse_args(['--metrics-address', text])
             self.assertEqual(expected, options.metrics_address)
 
     def test_only_this_host_sees_its_metrics_unless_told_so(self) -> None:
-        parser = agent.Agent(mock.Mock(), None).get_parser('agent')
+        parser = command.Agent(mock.Mock(), None).get_parser('agent')
         self.assertEqual(
             ('127.0.0.1', 10041), parser.parse_args([]).metrics_address
         )

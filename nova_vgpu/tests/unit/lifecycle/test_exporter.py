@@ -19,8 +19,8 @@ import testtools
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import exporter
-from nova_vgpu.lifecycle import tally
 
 LOOPBACK = '127.0.0.1'
 
@@ -44,10 +44,10 @@ class TestExporter(testtools.TestCase):
     def test_a_scrape_has_the_numbers_of_the_last_round(self) -> None:
         shown = exporter.Collector()
         with exporter.serve(shown, LOOPBACK, 0) as port:
-            shown.show(drift_of('a', 'b'), tally.Tally())
+            shown.show(drift_of('a', 'b'), agent.Tally())
             text = self.scrape(port)
             self.assertIn('nova_vgpu_drift_steps{gpu="a"} 3.0\n', text)
-            shown.show(drift_of('b'), tally.Tally())
+            shown.show(drift_of('b'), agent.Tally())
             text = self.scrape(port)
             self.assertNotIn('gpu="a"', text)
             self.assertIn('nova_vgpu_drift_steps{gpu="b"} 3.0\n', text)
@@ -70,6 +70,6 @@ class TestExporter(testtools.TestCase):
 
     def test_label_values_are_quoted(self) -> None:
         shown = exporter.Collector()
-        shown.show(drift_of('a"\n'), tally.Tally())
+        shown.show(drift_of('a"\n'), agent.Tally())
         with exporter.serve(shown, LOOPBACK, 0) as port:
             self.assertIn('{gpu="a\\"\\n"} 3.0\n', self.scrape(port))

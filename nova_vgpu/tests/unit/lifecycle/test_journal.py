@@ -145,3 +145,26 @@ class TestJournal(testtools.TestCase):
         del sound['after']
         self.assertRaises(ValueError, journal.load_step, sound)
         self.assertRaises(ValueError, journal.load_step, [])
+
+
+class TestLastApply(testtools.TestCase):
+    def find(self, *lines: str) -> float | None:
+        log = journal.parse(''.join(f'{line}\n' for line in lines), 'x')
+        return journal.find_last_apply(log)
+
+    def test_it_is_the_last_that_is_written(self) -> None:
+        first, last = (
+            f'{{"event": "apply", "time": "1970-01-01T00:0{n}:00+00:00"}}'
+            for n in (1, 2)
+        )
+        end = '{"event": "end"}'
+        self.assertEqual(60.0, self.find(first))
+        self.assertEqual(120.0, self.find(first, last, end))
+
+    def test_there_need_be_none(self) -> None:
+        for line in ('', '{"event": "end"}', '{"event": "apply"}'):
+            self.assertIsNone(self.find(line))
+        for time in ('3', '"noon"', 'null'):
+            self.assertIsNone(
+                self.find(f'{{"event": "apply", "time": {time}}}')
+            )

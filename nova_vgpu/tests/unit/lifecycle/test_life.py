@@ -24,7 +24,7 @@ from nova_vgpu import values
 from nova_vgpu.host import locks
 from nova_vgpu.host import virtual_functions
 from nova_vgpu.lifecycle import apply
-from nova_vgpu.lifecycle import drift_report
+from nova_vgpu.lifecycle import drift
 from nova_vgpu.lifecycle import step_runner
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import libvirt_host
@@ -281,7 +281,7 @@ class TestMig(testtools.TestCase):
         outcome = self.apply(values.Mode(False, False), instances=False)
         (problem,) = outcome.problems
         self.assertEqual('mig-off', problem.code)
-        seen = drift_report.read(self.access, self.configuration, self.fail)
+        seen = drift.report(self.access, self.configuration, self.fail)
         self.assertIn(problem, seen.plan.problems)
         self.assertEqual((), seen.steps)
         self.assertIn('-mig 1', problem.cure)

@@ -17,8 +17,8 @@ import typing
 import testtools
 
 from nova_vgpu import values
+from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import exporter
-from nova_vgpu.lifecycle import tally
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
@@ -30,7 +30,7 @@ Numbers = dict[tuple[str, ...], float]
 
 
 def list_numbers(
-    report: values.DriftReport | None, counted: tally.Tally
+    report: values.DriftReport | None, counted: agent.Tally
 ) -> Numbers:
     return {
         (
@@ -69,11 +69,11 @@ class MetricsTestCase(testtools.TestCase):
             values.Usage(guests),
             **of_report,
         )
-        for family in exporter.make_families(report, tally.Tally()):
+        for family in exporter.make_families(report, agent.Tally()):
             (labels,) = (m[2] for m in exporter.METRICS if is_of(m[1], family))
             for sample in family.samples:
                 self.assertEqual(set(labels), {*sample.labels}, str(sample))
-        return list_numbers(report, tally.Tally())
+        return list_numbers(report, agent.Tally())
 
 
 class TestHost(MetricsTestCase):
@@ -141,7 +141,7 @@ class TestSeries(testtools.TestCase):
         )
         series = [
             (sample.name, *sample.labels.values())
-            for family in exporter.make_families(report, tally.Tally())
+            for family in exporter.make_families(report, agent.Tally())
             for sample in family.samples
         ]
         self.assertEqual(len(set(series)), len(series))
@@ -162,11 +162,11 @@ class TestAgent(testtools.TestCase):
                 ('repair_steps_total', 'failed'): 0,
                 ('repair_steps_total', 'refused'): 0,
             },
-            list_numbers(None, tally.Tally(9, 2, True, 5.0, (('done', 4),))),
+            list_numbers(None, agent.Tally(9, 2, True, 5.0, (('done', 4),))),
         )
 
     def test_counters_are_there_from_the_start(self) -> None:
-        found = list_numbers(None, tally.Tally())
+        found = list_numbers(None, agent.Tally())
         self.assertEqual(0, found['rounds_total',])
         self.assertEqual(1, found['last_round_success',])
         self.assertNotIn(('last_round_timestamp_seconds',), found)

@@ -20,7 +20,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import state_files
 from nova_vgpu.lifecycle import apply
-from nova_vgpu.lifecycle import drift_report
+from nova_vgpu.lifecycle import drift
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import live
 
@@ -87,7 +87,7 @@ class RenumberingTestCase(testtools.TestCase):
             for name in NAMES:
                 for word in (_id_of(name), name, str(now[_id_of(name)])):
                     self.assertIn(word, str(error))
-        seen = drift_report.read(access, configuration, self.fail)
+        seen = drift.report(access, configuration, self.fail)
         fatal = seen.plan.problems_of(values.Severity.FATAL)
         self.assertEqual(['type-id-changed'] * 3, [p.code for p in fatal])
         self.assertEqual([], list(seen.steps))
@@ -209,7 +209,7 @@ class TestMemory(RenumberingTestCase):
         self.host.apply(BY_ID)
         self.file.write_text('{')
         configuration = self.host.load(BY_ID)
-        seen = drift_report.read(self.host.access, configuration, self.fail)
+        seen = drift.report(self.host.access, configuration, self.fail)
         (problem,) = seen.plan.problems
         self.assertEqual('type-memory-lost', problem.code)
         self.assertEqual(values.Severity.WARNING, problem.severity)

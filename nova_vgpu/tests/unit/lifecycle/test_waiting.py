@@ -19,7 +19,7 @@ import time
 import testtools
 
 from nova_vgpu.host import systemd
-from nova_vgpu.lifecycle import waiting
+from nova_vgpu.lifecycle import agent
 
 LONG = 600.0
 
@@ -63,8 +63,8 @@ class WaiterTestCase(testtools.TestCase):
         self.addCleanup(self.events.close)
         self.heart = Heart()
 
-    def make(self, crowd: float = 0.0) -> waiting.Waiter:
-        waiter = waiting.Waiter(self.heart, self.events, crowd)
+    def make(self, crowd: float = 0.0) -> agent.Waiter:
+        waiter = agent.Waiter(self.heart, self.events, crowd)
         self.addCleanup(waiter.__exit__, None, None, None)
         return waiter
 
@@ -93,15 +93,15 @@ class WaiterTestCase(testtools.TestCase):
         timer.start()
         self.addCleanup(timer.join)
         self.events.drain = lambda: None  # type: ignore[method-assign] # a quiet one
-        self.assertRaises(waiting.Stopped, waiter.wait, LONG)
+        self.assertRaises(agent.Stopped, waiter.wait, LONG)
 
     def test_the_word_is_not_missed_before_the_wait(self) -> None:
         waiter = self.make(crowd=LONG)
         waiter.stop()
         waiter.stop()
         self.events.happen()
-        self.assertRaises(waiting.Stopped, waiter.wait, LONG)
-        self.assertRaises(waiting.Stopped, waiter.require_going_on)
+        self.assertRaises(agent.Stopped, waiter.wait, LONG)
+        self.assertRaises(agent.Stopped, waiter.require_going_on)
 
     def test_it_can_be_woken_and_waits_again_after_that(self) -> None:
         waiter = self.make(crowd=LONG)
@@ -123,7 +123,7 @@ class WaiterTestCase(testtools.TestCase):
         timer = threading.Timer(0.05, waiter.stop)
         timer.start()
         self.addCleanup(timer.join)
-        self.assertRaises(waiting.Stopped, waiter.wait, LONG)
+        self.assertRaises(agent.Stopped, waiter.wait, LONG)
 
     def test_systemd_hears_of_it_all_the_while(self) -> None:
         self.heart = Heart(0.03)

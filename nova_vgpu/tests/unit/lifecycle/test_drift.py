@@ -15,7 +15,8 @@
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.reconcile import drift
+from nova_vgpu.lifecycle import agent
+from nova_vgpu.lifecycle import drift
 
 GPU = '0000:41:00.0'
 
@@ -68,7 +69,7 @@ class TestFindings(testtools.TestCase):
 
 class TestPatience(testtools.TestCase):
     def test_pauses_double_up_to_an_hour(self) -> None:
-        patience = drift.Backoff()
+        patience = agent.Backoff()
         pauses = []
         for _ in range(30):
             patience = patience.after(True, 1000.0, 30.0)
@@ -77,9 +78,9 @@ class TestPatience(testtools.TestCase):
         self.assertEqual({3600.0}, set(pauses[8:]))
 
     def test_success_ends_them(self) -> None:
-        patience = drift.Backoff(7, 99999.0).after(False, 1000.0, 30.0)
-        self.assertEqual(drift.Backoff(), patience)
+        patience = agent.Backoff(7, 99999.0).after(False, 1000.0, 30.0)
+        self.assertEqual(agent.Backoff(), patience)
 
     def test_they_are_never_shorter_than_the_interval(self) -> None:
-        patience = drift.Backoff(3).after(True, 0.0, 7200.0)
+        patience = agent.Backoff(3).after(True, 0.0, 7200.0)
         self.assertEqual(7200.0, patience.not_before)
