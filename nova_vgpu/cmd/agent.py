@@ -17,10 +17,8 @@ from collections.abc import Iterator
 import contextlib
 import os
 import signal
-import typing
 
 from nova_vgpu import values
-from nova_vgpu.cmd import base
 from nova_vgpu.cmd import changes
 from nova_vgpu.host import systemd
 from nova_vgpu.lifecycle import agent
@@ -30,7 +28,7 @@ _ADDRESS = ('127.0.0.1', 10041)
 _INTERVAL = 30.0
 
 
-class Agent(base.Command):
+class Agent(changes.HostCommand):
     """Watch this host, and report where it differs from the declaration.
 
     The host and the configuration are read at an interval, and at once after
@@ -74,7 +72,6 @@ class Agent(base.Command):
             action='store_true',
             help='Do not serve metrics.',
         )
-        changes.add_machine_options(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -94,21 +91,10 @@ class Agent(base.Command):
                 show,
             ).run()
 
-    @property
-    def state_dir(self) -> str:
-        """What is stored is about the host that is changed, anywhere."""
-        directory: str = self.options.state_dir
-        return directory
-
     def _prepare(
         self, parsed_args: argparse.Namespace
     ) -> tuple[host_access.HostAccess, values.Configuration]:
-        program: typing.Any = self.app
-        access: host_access.HostAccess = program.make_host_access(
-            parsed_args.timeout,
-            parsed_args.sriov_manage,
-            may_change=parsed_args.enforce,
-        )
+        access = self.make_access(parsed_args, parsed_args.enforce)
         return access, self.load_configuration()
 
     def _listen(self) -> systemd.UdevEvents | None:

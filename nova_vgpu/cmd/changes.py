@@ -31,7 +31,46 @@ _TIMEOUT = 120.0
 _LONG = (values.SetVFs, values.AwaitTypes, values.RepairDriver)
 
 
-class Changer(base.Lister):
+class HostCommand(base.Command):
+    """A command that changes the host, or may do so."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--timeout',
+            metavar='SECONDS',
+            type=parse_seconds,
+            default=_TIMEOUT,
+            help='Timeout for programs, locks, and for functions and types to '
+            'appear. Default: 120.',
+        )
+        parser.add_argument(
+            '--sriov-manage',
+            metavar='PATH',
+            default=virtual_functions.DEFAULT_TOOL,
+            help="NVIDIA's program that enables virtual functions. If it is "
+            'missing, sysfs is used. Default: '
+            f'{virtual_functions.DEFAULT_TOOL}.',
+        )
+        return parser
+
+    @property
+    def state_dir(self) -> str:
+        """What is stored is about the host that is changed, anywhere."""
+        directory: str = self.options.state_dir
+        return directory
+
+    def make_access(
+        self, parsed_args: argparse.Namespace, may_change: bool = True
+    ) -> host_access.HostAccess:
+        program: typing.Any = self.app
+        access: host_access.HostAccess = program.make_host_access(
+            parsed_args.timeout, parsed_args.sriov_manage, may_change
+        )
+        return access
+
+
+class Changer(HostCommand, base.Lister):
     """A command that changes the host, and lists what it did."""
 
     table_columns: tuple[str, ...] = ('GPU', 'Step', 'Outcome')
@@ -50,11 +89,6 @@ class Changer(base.Lister):
         self._finished = collections.Counter[str]()
         self._begun: list[values.Step] = []
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        parser = super().get_parser(prog_name)
-        add_machine_options(parser)
-        return parser
-
     def produce_output(
         self,
         parsed_args: argparse.Namespace,
@@ -66,21 +100,6 @@ class Changer(base.Lister):
         if parsed_args.formatter == 'table' and is_told:
             return 0
         return super().produce_output(parsed_args, column_names, data)
-
-    @property
-    def state_dir(self) -> str:
-        """What is stored is about the host that is changed, anywhere."""
-        directory: str = self.options.state_dir
-        return directory
-
-    def make_access(
-        self, parsed_args: argparse.Namespace
-    ) -> host_access.HostAccess:
-        program: typing.Any = self.app
-        access: host_access.HostAccess = program.make_host_access(
-            parsed_args.timeout, parsed_args.sriov_manage
-        )
-        return access
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         try:
@@ -160,25 +179,6 @@ class Changer(base.Lister):
         self._begun.remove(step)
         self._finished[event] += 1
         self.say(f'{event}: {step}')
-
-
-def add_machine_options(parser: argparse.ArgumentParser) -> None:
-    """Add options for timeouts and vendor programs."""
-    parser.add_argument(
-        '--timeout',
-        metavar='SECONDS',
-        type=parse_seconds,
-        default=_TIMEOUT,
-        help='Timeout for programs, locks, and for functions and types to '
-        'appear. Default: 120.',
-    )
-    parser.add_argument(
-        '--sriov-manage',
-        metavar='PATH',
-        default=virtual_functions.DEFAULT_TOOL,
-        help="NVIDIA's program that enables virtual functions. If it is "
-        f'missing, sysfs is used. Default: {virtual_functions.DEFAULT_TOOL}.',
-    )
 
 
 def parse_seconds(text: str) -> float:

@@ -27,8 +27,6 @@ from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import manual_steps
 from nova_vgpu.reconcile import steps
 
-_Step = values.SetType | values.SetMdev
-
 
 class _Device(changes.Changer):
     """Changes one vGPU, and shows the effect on others."""
@@ -46,9 +44,11 @@ class _Device(changes.Changer):
     def change(
         self,
         access: host_access.HostAccess,
-        decide: typing.Callable[[host_access.HostState], _Step | None],
+        decide: typing.Callable[
+            [host_access.HostState], steps.VGPUStep | None
+        ],
     ) -> base.Rows:
-        chosen: list[_Step] = []
+        chosen: list[steps.VGPUStep] = []
         before: list[values.Host] = []
 
         def plan(state: host_access.HostState) -> apply.ManualSteps:
@@ -65,35 +65,36 @@ class _Device(changes.Changer):
             )
 
         self._outcome = apply.execute(access, plan, self)
-        host = access.read_host()
-        if not chosen:
-            return _make_rows([])
-        return _make_rows([self._row(chosen[0], before[0], host)])
+        now = access.read_host()
+        return (
+            *self.table_columns,
+            'GPU',
+            'Available Before',
+            'Available Now',
+        ), [self._row(step, before[0], now) for step in chosen]
 
     def _row(
-        self, step: _Step, before: values.Host, now: values.Host
+        self, step: steps.VGPUStep, before: values.Host, now: values.Host
     ) -> tuple[typing.Any, ...]:
         was, types = _available(before, step.gpu), _available(now, step.gpu)
-        gone = tuple(name for name in was if name not in types)
-        new = tuple(name for name in types if name not in was)
+        gone = ', '.join(name for name in was if name not in types)
+        new = ', '.join(name for name in types if name not in was)
         if gone:
-            self.say(
-                f'GPU {step.gpu} no longer has room for: {_listed(gone)}.'
-            )
+            self.say(f'GPU {step.gpu} no longer has room for: {gone}.')
         if new:
-            self.say(f'GPU {step.gpu} has room again for: {_listed(new)}.')
-        device = step.function if isinstance(step, values.SetType) else ''
+            self.say(f'GPU {step.gpu} has room again for: {new}.')
+        state = 'free', '-', '-'
         names = type_matching.list_type_names(now)
         for gpu in now.gpus:
             for vgpu in gpu.all_vgpus:
-                if vgpu.name not in (_name(step), device):
-                    continue
-                called = capabilities.short_name(
-                    values.VGPUType(vgpu.type_id, names.get(vgpu.type_id))
-                )
-                state = 'configured', called, vgpu.uuid or '-'
-                return (_place(step), *state, step.gpu, was, types)
-        return (_place(step), 'free', '-', '-', step.gpu, was, types)
+                if vgpu.name == steps.vgpu_in(step):
+                    called = capabilities.short_name(
+                        values.VGPUType(vgpu.type_id, names.get(vgpu.type_id))
+                    )
+                    state = 'configured', called, vgpu.uuid or '-'
+        place = steps.spell(steps.function_in(step))
+        room = base.Words(was), base.Words(types)
+        return (place, *state, step.gpu, *room)
 
 
 class EnableDevice(_Device):
@@ -124,7 +125,7 @@ class EnableDevice(_Device):
         access = self.make_access(parsed_args)
         configuration = self.load_configuration()
 
-        def decide(state: host_access.HostState) -> _Step:
+        def decide(state: host_access.HostState) -> steps.VGPUStep:
             plan = mapper.make_plan(
                 configuration.plan_input(
                     state.host, access.read_modes(state.host)
@@ -153,24 +154,12 @@ class DisableDevice(_Device):
     device_help = 'PCI address of a virtual function, or UUID of a vGPU.'
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        def decide(state: host_access.HostState) -> _Step | None:
+        def decide(state: host_access.HostState) -> steps.VGPUStep | None:
             return manual_steps.disable_device(
                 state.host, state.usage, parsed_args.device
             )
 
         return self.change(self.make_access(parsed_args), decide)
-
-
-def _make_rows(rows: list[tuple[typing.Any, ...]]) -> base.Rows:
-    return (
-        'Device',
-        'State',
-        'Type',
-        'UUID',
-        'GPU',
-        'Available Before',
-        'Available Now',
-    ), [(*row[:5], base.Words(row[5]), base.Words(row[6])) for row in rows]
 
 
 def _available(host: values.Host, gpu: str) -> tuple[str, ...]:
@@ -183,21 +172,3 @@ def _available(host: values.Host, gpu: str) -> tuple[str, ...]:
         if offer.available
     }
     return tuple(found.values())
-
-
-def _listed(types: tuple[str, ...]) -> str:
-    return ', '.join(types) or 'no type'
-
-
-def _name(step: _Step) -> str:
-    """The name of the vGPU of a step."""
-    if isinstance(step, values.SetMdev):
-        return step.uuid
-    return values.PciAddress.parse(step.function).node_device_name
-
-
-def _place(step: _Step) -> str:
-    """The device that the vGPU is on, or is."""
-    if isinstance(step, values.SetType):
-        return step.function
-    return steps.spell(step.parent)

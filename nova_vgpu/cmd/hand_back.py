@@ -14,11 +14,11 @@
 
 import argparse
 
-from nova_vgpu.cmd import provider_base
+from nova_vgpu.cmd import provider
 from nova_vgpu.publish import providers
 
 
-class HandBack(provider_base.ChangePlacement):
+class HandBack(provider.ChangePlacement):
     """Change Placement to the layout of Nova's own driver.
 
     Run it after nova-compute was stopped and before it is started with Nova's
@@ -35,8 +35,8 @@ class HandBack(provider_base.ChangePlacement):
         # First: without libvirt nothing else needs to be read.
         guests = self.source.read_guests()
         return providers.Target(
-            provider_base.read_plan(self),
-            provider_base.node_of(self, parsed_args),
+            provider.read_plan(self),
+            provider.node_of(self, parsed_args),
             providers.Mode.HAND_BACK,
             guests=guests,
         )

@@ -21,10 +21,13 @@ import typing
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.cmd import base
-from nova_vgpu.cmd import provider_base
 from nova_vgpu.cmd import provider_text
 from nova_vgpu.placement import synchronisation
+from nova_vgpu.plan import mapper
 from nova_vgpu.publish import providers
+
+if typing.TYPE_CHECKING:
+    from nova_vgpu.placement import client
 
 EXIT_DIFFERS = 1
 _MODES = (providers.Mode.TRAITS, providers.Mode.FULL)
@@ -41,12 +44,12 @@ class ShowProviders(base.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        provider_base.add_node(parser)
+        add_node(parser)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        node = provider_base.node_of(self, parsed_args)
-        tree = provider_base.connect(self).read_tree(node)
+        node = node_of(self, parsed_args)
+        tree = connect(self).read_tree(node)
         if tree.root is None:
             raise exception.PlacementError(
                 f'Placement has no provider {node}. If the node has another '
@@ -98,7 +101,7 @@ class DiffProviders(base.Lister):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        provider_base.add_node(parser)
+        add_node(parser)
         _add_target(parser)
         return parser
 
@@ -112,10 +115,8 @@ class DiffProviders(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         # It changes nothing, so it does not matter who manages the tree.
         target = dataclasses.replace(_target(self, parsed_args), force=True)
-        self._difference = synchronisation.diff(
-            provider_base.connect(self), target
-        )
-        provider_base.say_problems(self, self._difference.problems)
+        self._difference = synchronisation.diff(connect(self), target)
+        say_problems(self, self._difference.problems)
         if not self._difference.changes and not self._difference.problems:
             what = (
                 'Placement agrees'
@@ -129,7 +130,57 @@ class DiffProviders(base.Lister):
         ]
 
 
-class SyncProviders(provider_base.ChangePlacement):
+class ChangePlacement(base.Command):
+    """A command that changes Placement, and prints each change it makes."""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        add_node(parser)
+        parser.add_argument(
+            '--dry-run',
+            action='store_true',
+            help='Print the changes without making them.',
+        )
+        return parser
+
+    def make_target(self, parsed_args: argparse.Namespace) -> providers.Target:
+        """The target state of Placement."""
+        raise NotImplementedError
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        target = self.make_target(parsed_args)
+        placement = connect(self)
+        count = 0
+
+        def report(change: values.Change) -> None:
+            nonlocal count
+            count += 1
+            for line in provider_text.list_lines(change):
+                print(line, file=self.app.stdout, flush=True)
+
+        if parsed_args.dry_run:
+            found = synchronisation.diff(placement, target)
+            for change in found.changes:
+                report(change)
+        else:
+            try:
+                found = synchronisation.sync(placement, target, report)
+            except KeyboardInterrupt:
+                self.say(
+                    f'Interrupted. Changes made: {count}. Run it again to go '
+                    'on.'
+                )
+                return base.EXIT_INTERRUPTED
+        say_problems(self, found.problems)
+        if found.refused:
+            self.say('Nothing was changed.')
+            return base.EXIT_ERRORS
+        made = 'to make' if parsed_args.dry_run else 'made'
+        self.say(f'Changes {made}: {count}.')
+        return 0
+
+
+class SyncProviders(ChangePlacement):
     """Bring Placement to the plan.
 
     By default ("--mode traits") the providers that nova-compute created for
@@ -187,8 +238,8 @@ def _target(
     mode = providers.Mode(parsed_args.mode)
     _require_full(mode, parsed_args)
     return providers.Target(
-        provider_base.read_plan(command),
-        provider_base.node_of(command, parsed_args),
+        read_plan(command),
+        node_of(command, parsed_args),
         mode,
         create_root=parsed_args.create_root,
         force=parsed_args.force,
@@ -217,3 +268,41 @@ def _require_full(
             f'is {mode.value}. Use --mode full, or leave out '
             f'{" and ".join(given)}.'
         )
+
+
+def add_node(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--node',
+        metavar='NAME',
+        help="The compute node's provider in Placement. Default: this host's "
+        'name in libvirt.',
+    )
+
+
+def node_of(command: base.Command, parsed_args: argparse.Namespace) -> str:
+    return parsed_args.node or command.source.get_node_name()
+
+
+def read_plan(command: base.Command) -> values.Plan:
+    """The plan for the host; its problems are printed.
+
+    :raises InvalidLibvirtGPUConfig: if the plan is invalid.
+    """
+    plan = command.make_plan(command.read_host())
+    mapper.require_valid(plan)
+    say_problems(command, plan.problems)
+    return plan
+
+
+def connect(command: base.Command) -> 'client.PlacementClient':
+    options = command.options
+    return synchronisation.connect(
+        options.config_file, options.config_dir, options.os_cloud
+    )
+
+
+def say_problems(
+    command: base.Command, problems: Iterable[values.Problem]
+) -> None:
+    for problem in problems:
+        command.say(f'{problem.severity.value}: {problem}')

@@ -110,7 +110,9 @@ class Journal:
         if not self._is_begun:
             log = self.read()
             lines = log.lines if log.is_open else ()
-            self._rewrite(lines, {'event': 'apply', 'time': _now()})
+            now = datetime.datetime.now(datetime.UTC)
+            time = now.isoformat(timespec='seconds')
+            self._rewrite(lines, {'event': 'apply', 'time': time})
             self._is_begun = True
         self._write('begin', step)
 
@@ -120,6 +122,9 @@ class Journal:
 
     def end(self) -> None:
         """Nothing more will be done; an apply that did nothing is none."""
+        if self._is_begun:  # so its last line is whole
+            self._state.append(FILE, json.dumps({'event': 'end'}))
+            return
         log = self.read()
         if log.is_open:
             self._rewrite(log.lines, {'event': 'end'})
@@ -135,10 +140,8 @@ class Journal:
         lines = (*lines, json.dumps(entry))
         self._state.replace(FILE, ''.join(f'{line}\n' for line in lines))
 
-    def _write(self, event: str, step: values.Step | None = None) -> None:
-        entry: dict[str, typing.Any] = {'event': event}
-        if step is not None:
-            entry['step'] = dump_step(step)
+    def _write(self, event: str, step: values.Step) -> None:
+        entry = {'event': event, 'step': dump_step(step)}
         self._state.append(FILE, json.dumps(entry))
 
 
@@ -229,7 +232,3 @@ def _parse_line(line: str) -> tuple[str, values.Step | None]:
     event = entry['event']
     step = load_step(entry.get('step')) if event in _OF_STEPS else None
     return event, step
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')

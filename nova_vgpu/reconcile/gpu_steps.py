@@ -174,7 +174,7 @@ def _plan_gpu(
     if found.policy.prepares_gpus:
         obstacle = readiness.find_obstacle(gpu)
         is_prepared = obstacle is not None and obstacle.code in _PREPARED
-        preparation = prepare(gpu) if is_prepared else ()
+        preparation = [*prepare(gpu)] if is_prepared else []
         mix = _mix_sizes(found, creations, removals)
         in_order = [*preparation, *removals, *mix, *creations]
     refusals = (*recreated.refusals, *_refuse(found, recreated.decided))
