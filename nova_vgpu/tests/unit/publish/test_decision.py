@@ -290,3 +290,35 @@ class TestMakeRoom(testtools.TestCase):
                 used=(('VGPU', used),) if used else (),
             )
             self.assertEqual(expected, inventories.make_room(held), case)
+
+
+class TestFunctions(testtools.TestCase):
+    """For Nova's driver a function offers at least what is on it."""
+
+    def test_table(self) -> None:
+        for case, held, vgpus, expected in (
+            ('a new provider', trees.held(FIRST), 1, 1),
+            ('several vGPUs', trees.held(FIRST), 2, 2),
+            ('less than is on it', trees.held(FIRST, VGPU=1), 2, 2),
+            ('more than is on it', trees.held(FIRST, VGPU=4), 2, 4),
+        ):
+            (found,) = inventories.plan_function(held, ('VGPU',), vgpus)
+            self.assertEqual(
+                (expected, 0), (found.total, found.reserved), case
+            )
+
+
+class TestDependent(testtools.TestCase):
+    """Whose usage the driver has to ask for."""
+
+    def test_what_ends_and_what_changes(self) -> None:
+        former = trees.held(SECOND, VGPU=4)
+        changed = trees.held(FIRST, VGPU=4)
+        for case, below, expected in (
+            ('one that is deleted', (former,), {former.uuid}),
+            ('one that changes', (changed,), {changed.uuid}),
+            ('one that offered nothing', (), set()),
+        ):
+            found = diff(*below, mode=DRIVER)
+            self.assertNotEqual((), found.changes, case)
+            self.assertEqual(expected, decision.list_dependent(found), case)
