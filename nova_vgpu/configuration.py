@@ -22,8 +22,11 @@
 from collections.abc import Sequence
 import logging
 
+from oslo_config import cfg
+
 from nova_vgpu import values
 from nova_vgpu.conf import devices
+from nova_vgpu.conf import opts
 from nova_vgpu.conf import sources
 from nova_vgpu.host import files
 from nova_vgpu.host import locks
@@ -53,13 +56,13 @@ def load(
         problems += (_nothing_enabled(paths),)
     slips = validation.find_slips(
         written,
-        [option.name for option in devices.device_options()],
-        [option.name for option in devices.type_options('')],
+        [option.name for option in opts.device_options()],
+        [option.name for option in opts.type_options('')],
     )
     loaded = values.Configuration(declaration, (*problems, *slips))
     if state_dir is None:
         return loaded
-    novas = sources.load_state_path(config_files, config_dirs)
+    novas = opts.read_novas(conf, cfg.StrOpt('state_path'))
     others = (f'{novas}/{state_files.NOVA_DIRECTORY}',) if novas else ()
     return state_files.recall(loaded, state_dir, others)
 

@@ -133,7 +133,7 @@ class Doctor(base.Lister):
         self, host: values.Host, found: list[values.Finding]
     ) -> values.DoctorInput:
         # Not at the top: importing oslo.config is slow.
-        from nova_vgpu.conf import migration
+        from nova_vgpu.conf import sources
 
         examined = values.DoctorInput(host)
         if self.source.is_this_machine:
@@ -147,7 +147,7 @@ class Doctor(base.Lister):
         where = self.options.config_file, self.options.config_dir
         try:
             loaded = self.load_configuration()
-            post_copy = migration.find_post_copy(*where)
+            post_copy = sources.find_post_copy(*where)
         except exception.ConfigFileError as error:
             found.append(_unreadable(error))
             loaded, post_copy = values.Configuration(), None

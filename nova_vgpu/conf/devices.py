@@ -10,34 +10,28 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""``[devices]`` and the ``[vgpu_<type>]`` groups.
+"""The declaration: what ``[devices]`` and the groups of the types say.
 
-The groups of the types are dynamic: they depend on the list of enabled types,
-so they are registered after the files were parsed.
-
-Nova's current names (``enabled_mdev_types``, ``[mdev_<type>]``,
-``mdev_class``) are aliases. In a file they are read as deprecated names of our
-options. On a configuration object that Nova uses as well, some are registered
-options of Nova, which may have values that are in no file. Those are read, and
-our options have no alias for them: otherwise the same log would call our name
-deprecated and Nova's name, too.
+``[pci]device_spec``, the PCI devices that Nova assigns to servers, is part of
+it. The option belongs to Nova, and had two other names before. It is read as
+nova/pci/devspec.py reads it. Each name is a separate option here, so that a
+message can use the name in the file. A line that Nova refuses is skipped: Nova
+does not start with it and reports it. So is a line with ``devname``: only
+network cards have one.
 """
 
 from collections.abc import Container
 from collections.abc import Iterable
+from collections.abc import Iterator
 import itertools
+import json
 import re
 import typing
 
 from oslo_config import cfg
-from oslo_config import types
 
 from nova_vgpu import values
-from nova_vgpu.conf import pci
-
-GROUP = 'devices'
-GROUP_PREFIX = 'vgpu_'
-NOVA_GROUP_PREFIX = 'mdev_'
+from nova_vgpu.conf import opts
 
 _CURES = {
     'unlisted_gpus': 'Set it to first-type or ignore.',
@@ -48,181 +42,21 @@ _CURES = {
 }
 _COMMENT = re.compile(r'\s[#;]')
 _COMMENT_CURE = ' Put comments on separate lines.'
-_RESOURCE_CLASS = r'^(VGPU|CUSTOM_[A-Z0-9_]+)$'
 
-#: The name and the group of an option.
-Name = tuple[str, str]
-
-
-def devices_group() -> cfg.OptGroup:
-    """A new object for ``[devices]``.
-
-    A group that is registered with two configuration objects would copy the
-    options and their overrides from one to the other.
-    """
-    return cfg.OptGroup(GROUP, title='Physical and virtual devices')
-
-
-def device_options(novas: Container[Name] = ()) -> list[cfg.Opt]:
-    """The options of ``[devices]``; ``novas`` do not become aliases."""
-    return [
-        cfg.ListOpt(
-            'enabled_vgpu_types',
-            default=[],
-            deprecated_opts=_aliases(novas, ('enabled_mdev_types', GROUP)),
-            help="""
-The vGPU types of this host. Each physical GPU serves one of them.
-
-A type is given by its id (``nvidia-558``), by the vendor's name for it
-(``NVIDIA A40-2Q``) or by the short form of that (``A40-2Q``). Ids change with
-the driver's release, names do not. ``nova-vgpu type list`` prints both.
-
-The section ``[vgpu_<type>]`` lists the GPUs that serve a type; ``<type>`` is
-written there as it is here. A GPU that is not listed in any section serves the
-first type (see ``unlisted_gpus``).
-
-``enabled_mdev_types``, Nova's name for this option, is read too.
-
-Related options:
-
-* ``[devices]unlisted_gpus``
-* ``[vgpu_<type>]device_addresses``
-""",
-        ),
-        cfg.StrOpt(
-            'unlisted_gpus',
-            default=values.UnlistedGPUs.FIRST_TYPE.value,
-            choices=[
-                (
-                    values.UnlistedGPUs.FIRST_TYPE.value,
-                    'The GPU serves the first type of ``enabled_vgpu_types``.',
-                ),
-                (
-                    values.UnlistedGPUs.IGNORE.value,
-                    'It is not used.',
-                ),
-            ],
-            help="""
-What to do with a GPU that is not in any ``[vgpu_<type>]device_addresses``.
-
-Related options:
-
-* ``[devices]enabled_vgpu_types``
-* ``[vgpu_<type>]device_addresses``
-""",
-        ),
-        cfg.StrOpt(
-            'vgpu_creation',
-            default=values.Creation.ON_DEMAND.value,
-            choices=[
-                (
-                    values.Creation.ON_DEMAND.value,
-                    'When a server needs one.',
-                ),
-                (
-                    values.Creation.AHEAD.value,
-                    'By ``nova-vgpu apply``, as many as each GPU serves.',
-                ),
-            ],
-            help="""
-When vGPUs are created.
-
-``ahead`` is for hosts where the consumer of vGPUs cannot create them, such as
-Nova's PCI passthrough. vGPUs are then not removed when a server is deleted.
-
-Related options:
-
-* ``[devices]enabled_vgpu_types``
-""",
-        ),
-    ]
-
-
-def type_options(type_name: str, novas: Container[Name] = ()) -> list[cfg.Opt]:
-    """The options of ``[vgpu_<type>]``; ``novas`` do not become aliases."""
-    nova_group = f'{NOVA_GROUP_PREFIX}{type_name}'
-    return [
-        cfg.ListOpt(
-            'device_addresses',
-            default=[],
-            deprecated_opts=_aliases(novas, ('device_addresses', nova_group)),
-            help="""
-PCI addresses of the physical GPUs that serve this type.
-
-``0000:84:00.0``, ``84:00.0`` and ``00000000:84:00.0`` are the same, in upper
-or lower case. The address of a virtual function selects that function of its
-GPU: if only some functions of a GPU are listed, only those are used. A GPU may
-be listed under one type only.
-""",
-        ),
-        cfg.StrOpt(
-            'resource_class',
-            regex=_RESOURCE_CLASS,
-            max_length=255,
-            deprecated_opts=_aliases(
-                novas,
-                ('mdev_class', f'{GROUP_PREFIX}{type_name}'),
-                ('resource_class', nova_group),
-                ('mdev_class', nova_group),
-            ),
-            help="""
-Resource class of the inventory: ``VGPU`` (the default) or a ``CUSTOM_`` one.
-
-``mdev_class``, Nova's name for this option, is read too.
-""",
-        ),
-        cfg.IntOpt(
-            'max_instances',
-            min=1,
-            deprecated_opts=_aliases(novas, ('max_instances', nova_group)),
-            help="""
-Maximum number of vGPUs of this type on one physical GPU.
-
-It can only lower the limit of the hardware. Existing vGPUs are not removed,
-and the inventory is never less than their number. If unset, the type's maximum
-and the number of virtual functions are the only limits.
-""",
-        ),
-        cfg.ListOpt(
-            'traits',
-            default=[],
-            item_type=types.String(),
-            deprecated_opts=_aliases(novas, ('traits', nova_group)),
-            help="""
-Additional traits for every provider of this type, beside those of the GPU and
-the type: ``CUSTOM_`` traits or standard ones.
-""",
-        ),
-    ]
-
-
-def register_opts(conf: cfg.ConfigOpts) -> None:
-    """Register ``[devices]``; to be called before the files are parsed."""
-    conf.register_group(devices_group())
-    _register(conf, GROUP, device_options(_list_registered(conf, GROUP)))
-
-
-def _register_type(conf: cfg.ConfigOpts, name: str) -> None:
-    """Register the group of one enabled type; the files must be parsed."""
-    group = f'{GROUP_PREFIX}{name}'
-    novas = _list_registered(conf, f'{NOVA_GROUP_PREFIX}{name}')
-    conf.register_group(cfg.OptGroup(group))
-    _register(conf, group, type_options(name, novas))
-
-
-def _register(
-    conf: cfg.ConfigOpts, group: str, options: Iterable[cfg.Opt]
-) -> None:
-    for option in options:
-        if option.dest not in conf[group]:
-            conf.register_opt(option, group=group)
-
-
-def _list_registered(conf: cfg.ConfigOpts, group: str) -> frozenset[Name]:
-    """The options that are registered in a group."""
-    if group not in conf:
-        return frozenset()
-    return frozenset((option, group) for option in conf[group])
+#: The old names first: Nova's option has the values of all three.
+_NAMES = (
+    ('pci', 'passthrough_whitelist'),
+    (None, 'pci_passthrough_whitelist'),
+    ('pci', 'device_spec'),
+)
+_ANY = '*'
+_HEX = re.compile(r'[0-9a-f]*', re.ASCII | re.IGNORECASE)
+#: The highest number of each part of an address, and how it is written.
+_PARTS = ((0xFFFF, '04x'), (0xFF, '02x'), (0x1F, '02x'), (0x7, 'x'))
+_KEYS = ('domain', 'bus', 'slot', 'function')
+_HIGHEST_ID = 0xFFFF
+#: In [DEFAULT]compute_driver.
+_OUR_DRIVER = 'vgpu.'
 
 
 def read_declaration(
@@ -235,20 +69,22 @@ def read_declaration(
     :param written: the content of the files, so that messages can use the
         names in them. If Nova's options are registered, those are used.
     """
-    register_opts(conf)
+    opts.register_opts(conf)
     problems: list[values.Problem] = []
     known = frozenset((w.name, w.section.casefold()) for w in written)
     sections = tuple(
         section
         for section in conf.list_all_sections()
-        if section.lower().startswith((GROUP_PREFIX, NOVA_GROUP_PREFIX))
+        if section.lower().startswith(
+            (opts.GROUP_PREFIX, opts.NOVA_GROUP_PREFIX)
+        )
     )
     names, types_option = _read_enabled_types(conf, known, problems)
     for name in names:
-        _register_type(conf, name)
-    unlisted = _read(conf, 'devices', 'unlisted_gpus', problems)
+        opts.register_type(conf, name)
+    unlisted = _read(conf, opts.GROUP, 'unlisted_gpus', problems)
     creation = values.Creation(
-        _read(conf, 'devices', 'vgpu_creation', problems)
+        _read(conf, opts.GROUP, 'vgpu_creation', problems)
         or values.Creation.ON_DEMAND.value
     )
     declaration = values.Declaration(
@@ -263,33 +99,20 @@ def read_declaration(
         types_option=types_option,
         # None: it was set to something else.
         unlisted_is_set=unlisted is None or _is_set(conf, 'unlisted_gpus'),
-        pci_devices=_read_pci_devices(conf, names, creation),
+        pci_devices=_read_device_specs(conf, creation) if names else (),
     )
     return declaration, tuple(problems)
-
-
-def _read_pci_devices(
-    conf: cfg.ConfigOpts, names: Iterable[str], creation: values.Creation
-) -> tuple[values.PciDeviceSpec, ...]:
-    """Nova's PCI devices, if they can conflict with vGPUs.
-
-    vGPUs that are created ahead are PCI devices of Nova's driver.
-    """
-    is_for_them = creation is values.Creation.AHEAD and not pci.is_our_driver(
-        conf
-    )
-    return () if is_for_them or not names else pci.read_device_specs(conf)
 
 
 def _read_type(
     conf: cfg.ConfigOpts,
     name: str,
     sections: tuple[str, ...],
-    known: Container[Name],
+    known: Container[opts.Name],
     problems: list[values.Problem],
 ) -> values.DeclaredType:
-    ours = f'{GROUP_PREFIX}{name}'
-    novas = f'{NOVA_GROUP_PREFIX}{name}'
+    ours = f'{opts.GROUP_PREFIX}{name}'
+    novas = f'{opts.NOVA_GROUP_PREFIX}{name}'
     written = {section.lower() for section in sections}
     only_novas = novas.lower() in written and ours.lower() not in written
     shown = novas if only_novas else ours
@@ -319,13 +142,13 @@ def _read_type(
 
 def _is_set(conf: cfg.ConfigOpts, option: str) -> bool:
     """Whether an option of ``[devices]`` is set."""
-    found = conf.get_location(option, GROUP)
+    found = conf.get_location(option, opts.GROUP)
     return found is not None and found.location is not (
         cfg.Locations.opt_default
     )
 
 
-def _find_written(known: Container[Name], *names: Name) -> str:
+def _find_written(known: Container[opts.Name], *names: opts.Name) -> str:
     """The first of an option's names that a file contains, or the first."""
     name, group = next(
         ((n, g) for n, g in names if (n, g.casefold()) in known), names[0]
@@ -335,7 +158,7 @@ def _find_written(known: Container[Name], *names: Name) -> str:
 
 def _read_enabled_types(
     conf: cfg.ConfigOpts,
-    known: Container[Name],
+    known: Container[opts.Name],
     problems: list[values.Problem],
 ) -> tuple[tuple[str, ...], str]:
     """The enabled types, each once, and the option that they were found in.
@@ -343,11 +166,11 @@ def _read_enabled_types(
     Section names are case-insensitive, so types are, too.
     """
     ours, novas = 'enabled_vgpu_types', 'enabled_mdev_types'
-    shown = _find_written(known, (ours, GROUP), (novas, GROUP))
-    found = _read(conf, GROUP, ours, problems, shown)
-    if not found and novas in conf[GROUP]:
-        shown = f'[{GROUP}]{novas}'
-        found = _read(conf, GROUP, novas, problems)
+    shown = _find_written(known, (ours, opts.GROUP), (novas, opts.GROUP))
+    found = _read(conf, opts.GROUP, ours, problems, shown)
+    if not found and novas in conf[opts.GROUP]:
+        shown = f'[{opts.GROUP}]{novas}'
+        found = _read(conf, opts.GROUP, novas, problems)
     by_case: dict[str, str] = {}
     for name in _without_empty(found):
         by_case.setdefault(name.casefold(), name)
@@ -390,9 +213,107 @@ def _read(
         return None
 
 
-def _aliases(novas: Container[Name], *names: Name) -> list[cfg.DeprecatedOpt]:
-    return [
-        cfg.DeprecatedOpt(name, group=group)
-        for name, group in names
-        if (name, group) not in novas
-    ]
+def _read_device_specs(
+    conf: cfg.ConfigOpts, creation: values.Creation
+) -> tuple[values.PciDeviceSpec, ...]:
+    """Nova's PCI devices, if they can conflict with vGPUs.
+
+    vGPUs that are created ahead are PCI devices of Nova's driver.
+    """
+    if creation is values.Creation.AHEAD:
+        driver = opts.read_novas(conf, cfg.StrOpt('compute_driver')) or ''
+        if not driver.strip().startswith(_OUR_DRIVER):
+            return ()
+    found: dict[str, str] = {}
+    for group, name in _NAMES:
+        option = f'[{group or "DEFAULT"}]{name}'
+        for text in opts.read_novas(
+            conf, cfg.MultiStrOpt(name, default=[]), group
+        ):
+            found.setdefault(text, option)
+    return tuple(
+        spec
+        for text, option in found.items()
+        for spec in _parse_line(option, text)
+    )
+
+
+def _parse_line(option: str, text: str) -> Iterator[values.PciDeviceSpec]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    for entry in found if isinstance(found, list) else [found]:
+        if isinstance(entry, dict) and not entry.get('devname'):
+            try:
+                yield _parse_spec(option, text, entry)
+            except (ValueError, re.error):
+                continue
+
+
+def _parse_spec(
+    option: str, text: str, entry: dict[str, typing.Any]
+) -> values.PciDeviceSpec:
+    """One specification.
+
+    :raises ValueError: if Nova would refuse it.
+    :raises re.error: likewise.
+    """
+    vendor_id = _parse_id(entry.get('vendor_id', _ANY))
+    product_id = _parse_id(entry.get('product_id', _ANY))
+    address = entry.get('address') or '*:*:*.*'
+    if isinstance(address, dict):
+        parts = tuple(_parse_text(address.get(key, '.*')) for key in _KEYS)
+        is_single = all(_HEX.fullmatch(part) for part in parts)
+        for part in parts:
+            re.compile(part)
+    else:
+        written = _split_address(_parse_text(address))
+        parts = tuple(map(_parse_part, written, _PARTS))
+        is_single = _ANY not in written
+    domain, bus, slot, function = parts
+    return values.PciDeviceSpec(
+        option,
+        text,
+        vendor_id,
+        product_id,
+        (domain, bus, slot, function),
+        is_single,
+    )
+
+
+def _split_address(address: str) -> tuple[str, ...]:
+    """Domain, bus, slot and function; missing parts match any."""
+    front, _, function = address.partition('.')
+    fields = front.split(':')
+    if len(fields) > len(_KEYS) - 1:
+        raise ValueError(f'{address!r} has too many parts')
+    missing = [''] * (len(_KEYS) - 1 - len(fields))
+    parts = (*missing, *fields, function)
+    return tuple(part.strip() or _ANY for part in parts)
+
+
+def _parse_part(text: str, bounds: tuple[int, str]) -> str:
+    if text == _ANY:
+        return ''
+    highest, form = bounds
+    number = int(text, 16)
+    if not 0 <= number <= highest:
+        raise ValueError(f'{text!r} is too high')
+    return f'{number:{form}}$'
+
+
+def _parse_id(text: object) -> int | None:
+    text = _parse_text(text).strip()
+    if text == _ANY:
+        return None
+    number = int(text, 16)
+    if not 0 <= number <= _HIGHEST_ID:
+        raise ValueError(f'{text!r} is too high')
+    return number
+
+
+def _parse_text(found: object) -> str:
+    if not isinstance(found, str):
+        raise ValueError(f'{found!r} is not a string')
+    return found

@@ -10,17 +10,43 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Every option, for ``oslo-config-generator`` and the documentation."""
+"""The options, for the driver, the commands and ``oslo-config-generator``.
+
+``[devices]`` has fixed options. The groups ``[vgpu_<type>]`` are dynamic: they
+depend on the list of enabled types, so they are registered after the files
+were parsed.
+
+Nova's current names (``enabled_mdev_types``, ``[mdev_<type>]``,
+``mdev_class``) are aliases. In a file they are read as deprecated names of our
+options. On a configuration object that Nova uses as well, some are registered
+options of Nova, which may have values that are in no file. Those are read, and
+our options have no alias for them: otherwise the same log would call our name
+deprecated and Nova's name, too.
+"""
+
+from collections.abc import Container
+from collections.abc import Iterable
+import typing
 
 from oslo_config import cfg
+from oslo_config import types
 
-from nova_vgpu.conf import devices
+from nova_vgpu import values
+
+GROUP = 'devices'
+GROUP_PREFIX = 'vgpu_'
+NOVA_GROUP_PREFIX = 'mdev_'
+
+_RESOURCE_CLASS = r'^(VGPU|CUSTOM_[A-Z0-9_]+)$'
+
+#: The name and the group of an option.
+Name = tuple[str, str]
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
     """The options by group; the dynamic groups with a placeholder as name."""
     example = cfg.OptGroup(
-        f'{devices.GROUP_PREFIX}<type>',
+        f'{GROUP_PREFIX}<type>',
         title='One vGPU type',
         help="""
 One section for each type of ``[devices]enabled_vgpu_types``, with the type in
@@ -30,6 +56,203 @@ for such a section, is read too.
 """,
     )
     return [
-        (devices.devices_group(), devices.device_options()),
-        (example, devices.type_options('<type>')),
+        (devices_group(), device_options()),
+        (example, type_options('<type>')),
     ]
+
+
+def devices_group() -> cfg.OptGroup:
+    """A new object for ``[devices]``.
+
+    A group that is registered with two configuration objects would copy the
+    options and their overrides from one to the other.
+    """
+    return cfg.OptGroup(GROUP, title='Physical and virtual devices')
+
+
+def device_options(novas: Container[Name] = ()) -> list[cfg.Opt]:
+    """The options of ``[devices]``; ``novas`` do not become aliases."""
+    return [
+        cfg.ListOpt(
+            'enabled_vgpu_types',
+            default=[],
+            deprecated_opts=_aliases(novas, ('enabled_mdev_types', GROUP)),
+            help="""
+The vGPU types of this host. Each physical GPU serves one of them.
+
+A type is given by its id (``nvidia-558``), by the vendor's name for it
+(``NVIDIA A40-2Q``) or by the short form of that (``A40-2Q``). Ids change with
+the driver's release, names do not. ``nova-vgpu type list`` prints both.
+
+The section ``[vgpu_<type>]`` lists the GPUs that serve a type; ``<type>`` is
+written there as it is here. A GPU that is not listed in any section serves the
+first type (see ``unlisted_gpus``).
+
+``enabled_mdev_types``, Nova's name for this option, is read too.
+
+Related options:
+
+* ``[devices]unlisted_gpus``
+* ``[vgpu_<type>]device_addresses``
+""",
+        ),
+        cfg.StrOpt(
+            'unlisted_gpus',
+            default=values.UnlistedGPUs.FIRST_TYPE.value,
+            choices=[
+                (
+                    values.UnlistedGPUs.FIRST_TYPE.value,
+                    'The GPU serves the first type of ``enabled_vgpu_types``.',
+                ),
+                (
+                    values.UnlistedGPUs.IGNORE.value,
+                    'It is not used.',
+                ),
+            ],
+            help="""
+What to do with a GPU that is not in any ``[vgpu_<type>]device_addresses``.
+
+Related options:
+
+* ``[devices]enabled_vgpu_types``
+* ``[vgpu_<type>]device_addresses``
+""",
+        ),
+        cfg.StrOpt(
+            'vgpu_creation',
+            default=values.Creation.ON_DEMAND.value,
+            choices=[
+                (
+                    values.Creation.ON_DEMAND.value,
+                    'When a server needs one.',
+                ),
+                (
+                    values.Creation.AHEAD.value,
+                    'By ``nova-vgpu apply``, as many as each GPU serves.',
+                ),
+            ],
+            help="""
+When vGPUs are created.
+
+``ahead`` is for hosts where the consumer of vGPUs cannot create them, such as
+Nova's PCI passthrough. vGPUs are then not removed when a server is deleted.
+
+Related options:
+
+* ``[devices]enabled_vgpu_types``
+""",
+        ),
+    ]
+
+
+def type_options(type_name: str, novas: Container[Name] = ()) -> list[cfg.Opt]:
+    """The options of ``[vgpu_<type>]``; ``novas`` do not become aliases."""
+    nova_group = f'{NOVA_GROUP_PREFIX}{type_name}'
+    return [
+        cfg.ListOpt(
+            'device_addresses',
+            default=[],
+            deprecated_opts=_aliases(novas, ('device_addresses', nova_group)),
+            help="""
+PCI addresses of the physical GPUs that serve this type.
+
+``0000:84:00.0``, ``84:00.0`` and ``00000000:84:00.0`` are the same, in upper
+or lower case. The address of a virtual function selects that function of its
+GPU: if only some functions of a GPU are listed, only those are used. A GPU may
+be listed under one type only.
+""",
+        ),
+        cfg.StrOpt(
+            'resource_class',
+            regex=_RESOURCE_CLASS,
+            max_length=255,
+            deprecated_opts=_aliases(
+                novas,
+                ('mdev_class', f'{GROUP_PREFIX}{type_name}'),
+                ('resource_class', nova_group),
+                ('mdev_class', nova_group),
+            ),
+            help="""
+Resource class of the inventory: ``VGPU`` (the default) or a ``CUSTOM_`` one.
+
+``mdev_class``, Nova's name for this option, is read too.
+""",
+        ),
+        cfg.IntOpt(
+            'max_instances',
+            min=1,
+            deprecated_opts=_aliases(novas, ('max_instances', nova_group)),
+            help="""
+Maximum number of vGPUs of this type on one physical GPU.
+
+It can only lower the limit of the hardware. Existing vGPUs are not removed,
+and the inventory is never less than their number. If unset, the type's maximum
+and the number of virtual functions are the only limits.
+""",
+        ),
+        cfg.ListOpt(
+            'traits',
+            default=[],
+            item_type=types.String(),
+            deprecated_opts=_aliases(novas, ('traits', nova_group)),
+            help="""
+Additional traits for every provider of this type, beside those of the GPU and
+the type: ``CUSTOM_`` traits or standard ones.
+""",
+        ),
+    ]
+
+
+def _aliases(novas: Container[Name], *names: Name) -> list[cfg.DeprecatedOpt]:
+    return [
+        cfg.DeprecatedOpt(name, group=group)
+        for name, group in names
+        if (name, group) not in novas
+    ]
+
+
+def register_opts(conf: cfg.ConfigOpts) -> None:
+    """Register ``[devices]``; to be called before the files are parsed."""
+    conf.register_group(devices_group())
+    _register(conf, GROUP, device_options(_list_registered(conf, GROUP)))
+
+
+def register_type(conf: cfg.ConfigOpts, name: str) -> None:
+    """Register the group of one enabled type; the files must be parsed."""
+    group = f'{GROUP_PREFIX}{name}'
+    novas = _list_registered(conf, f'{NOVA_GROUP_PREFIX}{name}')
+    conf.register_group(cfg.OptGroup(group))
+    _register(conf, group, type_options(name, novas))
+
+
+def _register(
+    conf: cfg.ConfigOpts, group: str, options: Iterable[cfg.Opt]
+) -> None:
+    for option in options:
+        if option.dest not in conf[group]:
+            conf.register_opt(option, group=group)
+
+
+def _list_registered(conf: cfg.ConfigOpts, group: str) -> frozenset[Name]:
+    """The options that are registered in a group."""
+    if group not in conf:
+        return frozenset()
+    return frozenset((option, group) for option in conf[group])
+
+
+def read_novas(
+    conf: cfg.ConfigOpts, option: cfg.Opt, group: str | None = None
+) -> typing.Any:
+    """The value of an option that belongs to Nova; the files must be parsed.
+
+    An invalid value counts as the default: Nova itself reports it.
+    """
+    if group is not None:
+        conf.register_group(cfg.OptGroup(group))
+    where = conf if group is None else conf[group]
+    if option.dest not in where:
+        conf.register_opt(option, group=group)
+    try:
+        return where[option.dest]
+    except (ValueError, cfg.Error, RecursionError):
+        return option.default

@@ -28,8 +28,9 @@ from oslo_config import iniparser
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.conf import devices
+from nova_vgpu.conf import opts
 
+_POST_COPY = ('libvirt', 'live_migration_permit_post_copy')
 _MAY_NOT = 'Run as root, or as a user who may read it.'
 
 
@@ -70,7 +71,7 @@ def list_files(
 def load(
     config_files: Sequence[str],
     config_dirs: Sequence[str],
-    register_opts: Callable[[cfg.ConfigOpts], None] = devices.register_opts,
+    register_opts: Callable[[cfg.ConfigOpts], None] = opts.register_opts,
 ) -> tuple[cfg.ConfigOpts, tuple[values.Written, ...]]:
     """The configuration, and the content of its files.
 
@@ -99,31 +100,26 @@ def load_lock_path(
 
     :raises ConfigFileError: if a file cannot be read.
     """
+    conf, _ = load(config_files, config_dirs)
     option = cfg.StrOpt('lock_path')
-
-    def register(conf: cfg.ConfigOpts) -> None:
-        conf.register_opt(option, group='oslo_concurrency')
-
-    conf, _ = load(config_files, config_dirs, register)
-    path: str | None = conf.oslo_concurrency.lock_path
+    path: str | None = opts.read_novas(conf, option, 'oslo_concurrency')
     return path
 
 
-def load_state_path(
+def find_post_copy(
     config_files: Sequence[str], config_dirs: Sequence[str]
-) -> str | None:
-    """``[DEFAULT]state_path``, if it is set in nova-compute's configuration.
+) -> values.Evidence | None:
+    """Where post-copy migration is permitted; None if it is not.
 
     :raises ConfigFileError: if a file cannot be read.
     """
-    option = cfg.StrOpt('state_path')
-
-    def register(conf: cfg.ConfigOpts) -> None:
-        conf.register_opt(option)
-
-    conf, _ = load(config_files, config_dirs, register)
-    path: str | None = conf.state_path
-    return path
+    conf, written = load(config_files, config_dirs)
+    group, name = _POST_COPY
+    if not opts.read_novas(conf, cfg.BoolOpt(name, default=False), group):
+        return None
+    option = f'[{group}]{name}'
+    files = [w.file for w in written if (w.section, w.name) == _POST_COPY]
+    return values.Evidence(files[-1] if files else option, f'{option} = true')
 
 
 def _list_directory(path: str) -> list[str]:

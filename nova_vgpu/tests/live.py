@@ -28,6 +28,7 @@ import fixtures
 from nova_vgpu import values
 from nova_vgpu.cmd import main
 from nova_vgpu.conf import devices
+from nova_vgpu.conf import opts
 from nova_vgpu.host import mdevs
 from nova_vgpu.host import state
 from nova_vgpu.host import state_files
@@ -74,7 +75,7 @@ def declare(text: str) -> values.Declaration:
         file.write(text)
         file.flush()
         conf = cfg.ConfigOpts()
-        devices.register_opts(conf)
+        opts.register_opts(conf)
         conf([], default_config_files=[file.name])
         declaration, problems = devices.read_declaration(conf)
     assert not problems, problems

@@ -25,6 +25,7 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.conf import devices
+from nova_vgpu.conf import opts
 
 PAGE = pathlib.Path(__file__).parents[3] / 'doc/source/admin/log.rst'
 OURS_FIRST = 'ours first'
@@ -53,10 +54,10 @@ class TestSharedWithNova(testtools.TestCase):
         self.path.write_text(text)
         conf = cfg.ConfigOpts()
         if order == OURS_FIRST:
-            devices.register_opts(conf)
+            opts.register_opts(conf)
         nova_devices.register_opts(conf)
         if order == NOVAS_FIRST:
-            devices.register_opts(conf)
+            opts.register_opts(conf)
         conf(
             ['--config-file', str(self.path)],
             default_config_files=[],

@@ -29,7 +29,7 @@ from oslo_config import cfg
 from oslo_config import generator
 import testtools
 
-from nova_vgpu.conf import devices
+from nova_vgpu.conf import opts
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / 'nova_vgpu'
@@ -440,8 +440,8 @@ class TestPackage(testtools.TestCase):
         self.useFixture(fixtures.FakeLogger())
         sample = _write_sample()
         options = {
-            devices.GROUP: devices.device_options(),
-            f'{devices.GROUP_PREFIX}<type>': devices.type_options('x'),
+            opts.GROUP: opts.device_options(),
+            f'{opts.GROUP_PREFIX}<type>': opts.type_options('x'),
         }
         self.assertEqual(
             {

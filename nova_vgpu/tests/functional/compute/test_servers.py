@@ -21,7 +21,7 @@ from keystoneauth1 import exceptions as ks_exception
 import nova.conf
 from nova.scheduler.client import report
 
-from nova_vgpu.conf import devices
+from nova_vgpu.conf import opts
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import base
@@ -45,7 +45,7 @@ def a40(vfs: int = 32) -> typing.Any:
 class OurTestBase(base.OurDriver, simulated.SimulatedTestBase):
     def declare(self, *types: str, **options: typing.Any) -> None:
         """Types by name; options of the section [devices]."""
-        devices.register_opts(CONF)
+        opts.register_opts(CONF)
         self.flags(enabled_mdev_types=list(types), group='devices')
         self.flags(group='devices', **options)
 
@@ -339,7 +339,7 @@ class ComingFromNovaTest(simulated.SimulatedTestBase):
             path = f'/resource_providers/{self.provider(function)}/traits'
             before = self.placement.get(path, version='1.6').body
             self.placement.put(path, {**before, 'traits': []}, version='1.6')
-        devices.register_opts(CONF)
+        opts.register_opts(CONF)
         self.flags(unlisted_gpus='ignore', group='devices')
         self.restart_host('host1')
         self.assertIsNone(self.provider(unused))

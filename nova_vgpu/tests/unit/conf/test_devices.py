@@ -21,6 +21,7 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.conf import devices
+from nova_vgpu.conf import opts
 
 Read = tuple[values.Declaration, tuple[values.Problem, ...]]
 
@@ -36,7 +37,7 @@ class ConfTestCase(testtools.TestCase):
     def load(self, text: str) -> cfg.ConfigOpts:
         self.path.write_text(text)
         conf = cfg.ConfigOpts()
-        devices.register_opts(conf)
+        opts.register_opts(conf)
         conf(
             ['--config-file', str(self.path)],
             default_config_files=[],

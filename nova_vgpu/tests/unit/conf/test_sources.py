@@ -18,7 +18,7 @@ import fixtures
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu.conf import migration
+from nova_vgpu.conf import sources
 
 
 class TestPostCopy(testtools.TestCase):
@@ -29,7 +29,7 @@ class TestPostCopy(testtools.TestCase):
 
     def find(self, text: str) -> object:
         self.file.write_text(text)
-        return migration.find_post_copy([str(self.file)], [])
+        return sources.find_post_copy([str(self.file)], [])
 
     def test_where_it_is_permitted(self) -> None:
         for word in ('true', 'True', 'on', '1'):
@@ -56,14 +56,14 @@ class TestPostCopy(testtools.TestCase):
         self.find('[libvirt]\nlive_migration_permit_post_copy = false\n')
         last = self.directory / 'last.conf'
         last.write_text('[libvirt]\nlive_migration_permit_post_copy = true\n')
-        found = migration.find_post_copy([str(self.file), str(last)], [])
+        found = sources.find_post_copy([str(self.file), str(last)], [])
         assert found is not None
         self.assertEqual(str(last), found.source)
 
     def test_a_file_that_is_not_there(self) -> None:
         self.assertRaises(
             exception.ConfigFileError,
-            migration.find_post_copy,
+            sources.find_post_copy,
             [str(self.file)],
             [],
         )
