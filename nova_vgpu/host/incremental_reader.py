@@ -408,12 +408,9 @@ class IncrementalReader:
         before: tuple[values.Offer, ...],
     ) -> tuple[values.Offer, ...]:
         """The free capacity of a function."""
-        expected = [offer.available for offer in before]
-        answers = [
-            self._reader.read_available(place, vgpu_type.id, available)
-            for vgpu_type, available in zip(types, expected, strict=True)
-        ]
-        if answers == expected:
+        where = (*pci_functions.PCI, place)
+        answers = [self._reader.read_available(where, t.id) for t in types]
+        if answers == [offer.available for offer in before]:
             return before
         return tuple(map(values.Offer, types, answers))
 

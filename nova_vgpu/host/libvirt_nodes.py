@@ -271,11 +271,9 @@ class _Scan:
         """The offers in order, each type with the driver's description."""
         completed = []
         for offer in sorted(function.offers, key=lambda offer: offer.type.id):
-            vgpu_type = memory.get(offer.type.id)
-            if vgpu_type is None:
-                vgpu_type = memory.add(
-                    self._with_facts(function.name, offer.type, where)
-                )
+            vgpu_type = memory.types.get(offer.type.id) or memory.add(
+                self._with_facts(function.name, offer.type, where)
+            )
             completed.append(values.Offer(vgpu_type, offer.available))
         return tuple(completed)
 
@@ -306,8 +304,8 @@ class _Scan:
 
     def _has_vendor_vfio(self, where: pci_functions.Path) -> bool:
         try:
-            return self._sysfs is not None and 'nvidia' in self._sysfs.list(
-                where
+            return self._sysfs is not None and (
+                'nvidia' in self._sysfs.files.list(*where)
             )
         except files.Unreadable:
             return False  # a host whose sysfs does not show this function

@@ -205,8 +205,14 @@ def _try(lock: Lock, descriptor: int, how: int) -> bool:
 
 @contextlib.contextmanager
 def _open(path: str) -> Iterator[int]:
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        descriptor = _open_or_create(path)
+        if not os.path.lexists(path):
+            with contextlib.suppress(FileExistsError):
+                _create(path)
+        descriptor = os.open(path, flags)
+        if os.geteuid() == 0:
+            _repair(path, descriptor)
     except OSError as error:
         raise exception.StateUnusable(
             f'The lock {path} cannot be opened: '
@@ -231,19 +237,6 @@ def _find_cure(path: str, error: OSError) -> str:
             'directory when it starts.'
         )
     return state.find_cure(os.path.dirname(path), error)
-
-
-def _open_or_create(path: str) -> int:
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        descriptor = os.open(path, flags)
-    except FileNotFoundError:
-        with contextlib.suppress(FileExistsError):
-            _create(path)
-        descriptor = os.open(path, flags)
-    if os.geteuid() == 0:
-        _repair(path, descriptor)
-    return descriptor
 
 
 def _create(path: str) -> None:

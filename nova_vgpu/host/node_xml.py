@@ -119,7 +119,7 @@ def _parse_vgpu(
     parent = root.findtext('parent')
     if not parent:
         raise MalformedError('no <parent>')
-    type_id = _attribute(capability, 'type', 'id')
+    type_id = _read_id(capability.find('type'), 'type')
     # Before libvirt 7.3 the UUID was only in the device's name.
     in_name = name.removeprefix('mdev_')[:_UUID_LENGTH].replace('_', '-')
     found = capability.findtext('uuid') or in_name
@@ -148,14 +148,14 @@ def _parse_function(
     pci_class = capability.findtext('class')
     if address.node_device_name != name:
         raise MalformedError(f'its address is {address}')
-    vendor = _number(_attribute(capability, 'vendor', 'id'))
+    vendor = _number(_read_id(capability.find('vendor'), 'vendor'))
     if pci_class is None and types is None and vendors.get_by_pci_id(vendor):
         raise MalformedError('no <class>')  # it may or may not be a GPU
     return Function(
         name=name,
         address=address,
         vendor=vendor,
-        device=_number(_attribute(capability, 'product', 'id')),
+        device=_number(_read_id(capability.find('product'), 'product')),
         pci_class=_number(pci_class) if pci_class is not None else None,
         driver=root.findtext('driver/name'),
         total_vfs=_number(functions_of.get('maxCount', '0')),
@@ -174,7 +174,7 @@ def _parse_offers(
     return tuple(
         values.Offer(
             values.VGPUType(
-                _own(element, 'id'),
+                _read_id(element, 'type'),
                 (element.findtext('name') or '').strip() or None,
             ),
             _number(element.findtext('availableInstances')),
@@ -193,18 +193,11 @@ def _parse_address(parts: Iterable[str | None]) -> values.PciAddress:
         raise MalformedError(str(error)) from error
 
 
-def _own(element: ElementTree.Element, attribute: str) -> str:
-    value = element.get(attribute)
+def _read_id(element: ElementTree.Element | None, tag: str) -> str:
+    value = element.get('id') if element is not None else None
     if not value:
-        raise MalformedError(f'<{element.tag}> without {attribute!r}')
+        raise MalformedError(f'no <{tag}> with an id')
     return value
-
-
-def _attribute(parent: ElementTree.Element, tag: str, attribute: str) -> str:
-    element = parent.find(tag)
-    if element is None:
-        raise MalformedError(f'no <{tag}>')
-    return _own(element, attribute)
 
 
 def _number(text: str | None) -> int:

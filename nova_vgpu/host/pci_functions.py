@@ -23,6 +23,8 @@
 """
 
 from collections.abc import Callable
+from collections.abc import Container
+from collections.abc import Iterable
 from collections.abc import Mapping
 import functools
 import re
@@ -42,8 +44,11 @@ Source = tuple[Path, Mapping[str, object]]
 Found = tuple[tuple[values.Offer, ...], tuple[values.VGPU, ...]]
 
 _CREATABLE = re.compile(r'([0-9]{1,9})\s*:\s*(\S.*)', re.ASCII)
-_NUMBER = re.compile(r'[0-9]{1,9}', re.ASCII)
-_HEX = re.compile(r'0x[0-9a-f]{1,8}', re.ASCII | re.IGNORECASE)
+_NUMBERS = {
+    10: re.compile(r'[0-9]{1,9}', re.ASCII),
+    16: re.compile(r'0x[0-9a-f]{1,8}', re.ASCII | re.IGNORECASE),
+}
+_HIGHEST = 0xFFFFFFFF
 _HEADER = re.compile(r'ID\s*:.*', re.ASCII | re.IGNORECASE)
 # The registers of the SR-IOV capability have 16 bits. (PCI Express Base
 # Specification, "SR-IOV Extended Capability".)
@@ -60,27 +65,20 @@ class TypeCache:
 
     def __init__(self, is_wanted: IsWanted | None = None) -> None:
         self._is_wanted = is_wanted
-        self._types: dict[str, values.VGPUType] = {}
-        self._unwanted: set[str] = set()
+        self.types: dict[str, values.VGPUType] = {}
+        self.unwanted: set[str] = set()
         #: The directory that types were first read from, and its content.
         self.source: Source | None = None
 
-    def get(self, type_id: str) -> values.VGPUType | None:
-        return self._types.get(type_id)
-
     def add(self, vgpu_type: values.VGPUType) -> values.VGPUType:
-        if vgpu_type.id not in self._types:
-            self._types[vgpu_type.id] = vgpu_type
-            if self._is_wanted and not self._is_wanted(vgpu_type):
-                self._unwanted.add(vgpu_type.id)
-        return self._types[vgpu_type.id]
-
-    def is_wanted(self, type_id: str) -> bool:
-        return type_id not in self._unwanted
+        self.types[vgpu_type.id] = vgpu_type
+        if self._is_wanted and not self._is_wanted(vgpu_type):
+            self.unwanted.add(vgpu_type.id)
+        return vgpu_type
 
     def list_named(self) -> tuple[values.VGPUType, ...]:
         """Every type, if the offers do not have them all."""
-        return tuple(self._types.values()) if self._unwanted else ()
+        return tuple(self.types.values()) if self.unwanted else ()
 
 
 class FunctionReader:
@@ -93,27 +91,33 @@ class FunctionReader:
     def __init__(
         self, tree: files.Files, faults: list[values.ReadFault]
     ) -> None:
-        self._files = tree
+        self.files = tree
         self._faults = faults
 
     def add_fault(self, device: str, error: files.Unreadable) -> None:
         self._faults.append(values.ReadFault(device, error.path, error.reason))
 
-    def path(self, *path: str) -> str:
-        return self._files.path(*path)
-
-    def list(self, where: Path) -> tuple[str, ...]:
-        return self._files.list(*where)
-
     def link_name(self, *path: str) -> str:
         """The last part of the target of a symbolic link."""
-        name = self._files.link(*path).rstrip('/').split('/')[-1]
+        name = self.files.link(*path).rstrip('/').split('/')[-1]
         # Hundreds of functions have the same driver, or type.
         return sys.intern(name)
 
-    def read_hex(self, *path: str) -> int:
-        text = self._files.read(*path)
-        return int(self._require(_HEX, 'a hexadecimal number', text, path), 0)
+    def read_number(
+        self, *path: str, base: int = 10, highest: int = _HIGHEST
+    ) -> int:
+        """The number in a file.
+
+        :raises Unreadable: also if it is not a number, or too high.
+        """
+        text = self.files.read(*path)
+        number = _parse_number(text, base)
+        if number is not None and number <= highest:
+            return number
+        wanted = 'a number' if base == 10 else 'a hexadecimal number'
+        raise self._unexpected(
+            text, wanted if number is None else 'a number of 16 bits', path
+        )
 
     def read_driver(self, where: Path) -> str | None:
         try:
@@ -129,8 +133,8 @@ class FunctionReader:
         """Subsystem vendor and device, which identify the board of a chip."""
         try:
             return (
-                self.read_hex(*where, 'subsystem_vendor'),
-                self.read_hex(*where, 'subsystem_device'),
+                self.read_number(*where, 'subsystem_vendor', base=16),
+                self.read_number(*where, 'subsystem_device', base=16),
             )
         except files.Unreadable as error:
             if not error.gone:
@@ -140,7 +144,9 @@ class FunctionReader:
     def read_sriov(self, device: str, where: Path) -> values.Sriov | None:
         """How many VFs a GPU can have, and their addresses."""
         try:
-            total = self._read_register(*where, 'sriov_totalvfs')
+            total = self.read_number(
+                *where, 'sriov_totalvfs', highest=_MOST_VFS
+            )
         except files.Unreadable as error:
             if not error.gone:
                 self.add_fault(device, error)
@@ -148,8 +154,12 @@ class FunctionReader:
         if not total:
             return None
         try:
-            offset = self._read_register(*where, 'sriov_offset')
-            stride = self._read_register(*where, 'sriov_stride')
+            offset = self.read_number(
+                *where, 'sriov_offset', highest=_MOST_VFS
+            )
+            stride = self.read_number(
+                *where, 'sriov_stride', highest=_MOST_VFS
+            )
         except files.Unreadable as error:
             if not error.gone:
                 self.add_fault(device, error)
@@ -164,20 +174,7 @@ class FunctionReader:
 
         :raises Unreadable: if it is not a GPU with VFs.
         """
-        return self._read_register(*where, 'sriov_numvfs')
-
-    def read_mdevs(
-        self,
-        device: str,
-        where: Path,
-        entries: tuple[str, ...],
-        memory: TypeCache,
-    ) -> Found:
-        """The mdev types that a device offers, and the mdevs on it."""
-        offers: tuple[values.Offer, ...] = ()
-        if 'mdev_supported_types' in entries:
-            offers = self._read_offers(device, where, memory)
-        return offers, self._read_created(device, where, entries)
+        return self.read_number(*where, 'sriov_numvfs', highest=_MOST_VFS)
 
     def read_facts(self, where: Path, type_id: str) -> values.TypeFacts:
         """The driver's description of an mdev type of a device."""
@@ -186,20 +183,19 @@ class FunctionReader:
         )
         return capabilities.parse_description(text or '')
 
-    def read_available(self, function: str, type_id: str, before: int) -> int:
-        """How many more mdevs of a type can be created on a PCI function.
+    def read_available(self, where: Path, type_id: str) -> int:
+        """How many more mdevs of a type can be created on a function.
 
-        :param before: the number read before, which is quick to compare.
         :raises Unreadable: also if it does not offer the type.
         """
-        path = (*PCI, function, *_available(type_id))
-        text = self._files.read(*path)
-        return before if text == str(before) else self._to_number(text, path)
+        return self.read_number(
+            *where, 'mdev_supported_types', type_id, 'available_instances'
+        )
 
     def read_vendor_vfio(self, device: str, where: Path) -> Found:
         """The types that a VF can be set to, and the one it is set to."""
         try:
-            current = self._read_number(*where, 'nvidia', 'current_vgpu_type')
+            current = self.read_number(*where, 'nvidia', 'current_vgpu_type')
         except files.Unreadable as error:
             # Whether the VF is free is unknown, so it offers nothing.
             self.add_fault(device, error)
@@ -216,29 +212,43 @@ class FunctionReader:
     def _read_creatable(self, where: Path) -> tuple[values.Offer, ...]:
         path = (*where, 'nvidia', 'creatable_vgpu_types')
         try:
-            return _parse_creatable(self._files.read(*path))
+            return _parse_creatable(self.files.read(*path))
         except ValueError as error:
             raise self._unexpected(
                 str(error), 'an id and a name', path
             ) from error
 
-    def _read_offers(
-        self, device: str, where: Path, memory: TypeCache
+    def read_offers(
+        self,
+        device: str,
+        where: Path,
+        entries: Container[str],
+        memory: TypeCache,
     ) -> tuple[values.Offer, ...]:
+        """The mdev types that a device offers.
+
+        :param entries: the content of the device's directory.
+        """
+        if 'mdev_supported_types' not in entries:
+            return ()
         directory = (*where, 'mdev_supported_types')
         offers = []
         try:
-            type_ids = self._list_types(directory, memory)
+            if memory.source is None:
+                memory.source = directory, self.files.list_marked(*directory)
+                type_ids = tuple(sorted(memory.source[1]))
+            else:
+                type_ids = self.files.list(*directory)
         except files.Unreadable as error:
             self.add_fault(device, error)
             return ()
         for type_id in type_ids:
-            if not memory.is_wanted(type_id):
+            if type_id in memory.unwanted:
                 continue
             try:
                 # First, so that a type that is being removed is not cached.
-                available = self._read_number(*where, *_available(type_id))
-                vgpu_type = memory.get(type_id) or memory.add(
+                available = self.read_available(where, type_id)
+                vgpu_type = memory.types.get(type_id) or memory.add(
                     values.VGPUType(
                         type_id,
                         self._read_optional(*directory, type_id, 'name')
@@ -249,22 +259,14 @@ class FunctionReader:
             except files.Unreadable as error:
                 self.add_fault(device, error)
             else:
-                if memory.is_wanted(type_id):
+                if type_id not in memory.unwanted:
                     offers.append(values.Offer(vgpu_type, available))
         return tuple(offers)
 
-    def _list_types(
-        self, directory: Path, memory: TypeCache
-    ) -> tuple[str, ...]:
-        if memory.source is not None:
-            return self._files.list(*directory)
-        marks = self._files.list_marked(*directory)
-        memory.source = directory, marks
-        return tuple(sorted(marks))
-
-    def _read_created(
-        self, device: str, where: Path, entries: tuple[str, ...]
+    def read_created(
+        self, device: str, where: Path, entries: Iterable[str]
     ) -> tuple[values.VGPU, ...]:
+        """The mdevs on a device."""
         created = []
         for entry in entries:
             if not is_uuid(entry):
@@ -279,42 +281,24 @@ class FunctionReader:
 
     def _read_optional(self, *path: str) -> str | None:
         try:
-            return self._files.read(*path)
+            return self.files.read(*path)
         except files.Unreadable as error:
             if error.gone:
                 return None
             raise
 
-    def _read_number(self, *path: str) -> int:
-        return self._to_number(self._files.read(*path), path)
-
-    def _to_number(self, text: str, path: Path) -> int:
-        return int(self._require(_NUMBER, 'a number', text, path))
-
-    def _read_register(self, *path: str) -> int:
-        number = self._read_number(*path)
-        if number > _MOST_VFS:
-            raise self._unexpected(str(number), 'a number of 16 bits', path)
-        return number
-
-    def _require(
-        self, pattern: re.Pattern[str], wanted: str, text: str, path: Path
-    ) -> str:
-        if pattern.fullmatch(text) is None:
-            raise self._unexpected(text, wanted, path)
-        return text
-
     def _unexpected(
         self, text: str, wanted: str, path: Path
     ) -> files.Unreadable:
         return files.Unreadable(
-            self._files.path(*path), f'holds {text[:40]!r} instead of {wanted}'
+            self.files.path(*path), f'holds {text[:40]!r} instead of {wanted}'
         )
 
 
-def _available(type_id: str) -> Path:
-    """The file with the number of further mdevs of a type."""
-    return ('mdev_supported_types', type_id, 'available_instances')
+# Hundreds of functions have the same numbers.
+@functools.lru_cache(maxsize=4096)
+def _parse_number(text: str, base: int) -> int | None:
+    return int(text, base) if _NUMBERS[base].fullmatch(text) else None
 
 
 # All functions of a GPU that are free have the same list.

@@ -51,11 +51,16 @@ class HostSource:
 
         :raises HostUnreadable: if it cannot be looked at.
         """
-        if self.libvirt_uri is None:
-            root = self.sysfs_root or sysfs.DEFAULT_ROOT
-            host = sysfs.read_host(files.Files(root))
+        root = self.sysfs_root
+        if root is None and self.is_this_machine:
+            root = sysfs.DEFAULT_ROOT
+        tree = files.Files(root) if root is not None else None
+        if self.libvirt_uri is not None:
+            libvirt_nodes = _libvirt_reader()
+            with libvirt_nodes.connect(self.libvirt_uri) as connection:
+                host: values.Host = libvirt_nodes.read_host(connection, tree)
         else:
-            host = _read_libvirt(self.libvirt_uri, self.sysfs_root)
+            host = sysfs.read_host(tree or files.Files(sysfs.DEFAULT_ROOT))
         host = self.complete(host)
         LOG.debug(
             '%s: %d GPUs, %d faults', self, len(host.gpus), len(host.faults)
@@ -98,17 +103,6 @@ class HostSource:
         with libvirt_nodes.connect(self.libvirt_uri) as connection:
             name: str = libvirt_nodes.get_host_name(connection)
         return name
-
-
-def _read_libvirt(uri: str, sysfs_root: str | None) -> values.Host:
-    libvirt_nodes = _libvirt_reader()
-    if sysfs_root is None and libvirt_nodes.is_local(uri):
-        sysfs_root = sysfs.DEFAULT_ROOT
-    with libvirt_nodes.connect(uri) as connection:
-        host: values.Host = libvirt_nodes.read_host(
-            connection, files.Files(sysfs_root) if sysfs_root else None
-        )
-    return host
 
 
 def _libvirt_reader() -> types.ModuleType:

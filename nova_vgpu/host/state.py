@@ -116,7 +116,9 @@ class StateDirectory:
 
     def _write(self, path: str, flags: int, text: str) -> bool:
         """Write and sync; returns whether the file was empty before."""
-        self._make_directory()
+        if not os.path.isdir(self.path):
+            os.makedirs(self.path, exist_ok=True)
+            os.chmod(self.path, 0o755)  # noqa: S103 (nova-compute reads it)
         flags |= os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(path, flags, 0o644)
         try:
@@ -130,11 +132,6 @@ class StateDirectory:
         finally:
             os.close(descriptor)
         return is_new
-
-    def _make_directory(self) -> None:
-        if not os.path.isdir(self.path):
-            os.makedirs(self.path, exist_ok=True)
-            os.chmod(self.path, 0o755)  # noqa: S103 (nova-compute reads it)
 
     def _sync_directory(self) -> None:
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)

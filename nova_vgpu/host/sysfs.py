@@ -20,6 +20,7 @@ cannot be read becomes a fault of that device; the others are still read.
 
 from collections.abc import Iterable
 from collections.abc import Iterator
+import contextlib
 import re
 
 from nova_vgpu import exception
@@ -53,6 +54,7 @@ class Scan:
         tree: files.Files,
         is_wanted: pci_functions.IsWanted | None = None,
     ) -> None:
+        self._files = tree
         self._is_wanted = is_wanted
         self.faults: list[values.ReadFault] = []
         #: Where the types of GPUs were read from, by the names of GPUs.
@@ -103,7 +105,7 @@ class Scan:
         for address in sorted(orphans):
             device = address.node_device_name
             if device not in told:
-                path = self._reader.path(
+                path = self._files.path(
                     *pci_functions.PCI, on_bus[address], 'physfn'
                 )
                 self.faults.append(
@@ -114,7 +116,7 @@ class Scan:
 
     def _list_functions(self) -> tuple[str, ...]:
         try:
-            return self._reader.list(pci_functions.PCI)
+            return self._files.list(*pci_functions.PCI)
         except files.Unreadable as error:
             raise exception.HostUnreadable(
                 f'No PCI devices can be read: {error}. Is this a Linux host '
@@ -130,7 +132,7 @@ class Scan:
             try:
                 found[values.PciAddress.parse(name)] = name
             except values.MalformedAddress as error:
-                path = self._reader.path(*pci_functions.PCI, name)
+                path = self._files.path(*pci_functions.PCI, name)
                 self.faults.append(values.ReadFault(name, path, str(error)))
         return dict(sorted(found.items()))
 
@@ -145,18 +147,18 @@ class Scan:
         :raises Unreadable: if it cannot be identified.
         """
         where = (*pci_functions.PCI, name)
-        vendor = self._reader.read_hex(*where, 'vendor')
+        vendor = self._reader.read_number(*where, 'vendor', base=16)
         if vendors.get_by_pci_id(vendor) is None or not vendors.is_gpu(
-            vendor, self._reader.read_hex(*where, 'class')
+            vendor, self._reader.read_number(*where, 'class', base=16)
         ):
             return None
-        entries = self._list(address, where)
+        entries = self._entries[address] = self._files.list(*where)
         if 'physfn' in entries:
             self._virtual.add(address)
             return None
         device = address.node_device_name
         memory = pci_functions.TypeCache(self._is_wanted)
-        offers, vgpus = self._reader.read_mdevs(device, where, entries, memory)
+        offers = self._reader.read_offers(device, where, entries, memory)
         vfs = tuple(self._read_vfs(device, where, entries, on_bus, memory))
         if memory.source is not None:
             self.sources[device] = memory.source
@@ -165,14 +167,14 @@ class Scan:
             address=address,
             ids=values.PciIds(
                 vendor,
-                self._reader.read_hex(*where, 'device'),
+                self._reader.read_number(*where, 'device', base=16),
                 *self._reader.read_subsystem(device, where),
             ),
             driver=self._reader.read_driver(where),
             sriov=self._reader.read_sriov(device, where),
             vfs=vfs,
             offers=offers,
-            vgpus=vgpus,
+            vgpus=self._reader.read_created(device, where, entries),
             named_types=memory.list_named(),
         )
 
@@ -197,7 +199,7 @@ class Scan:
             except files.Unreadable as error:
                 self._reader.add_fault(device, error)
             except values.MalformedAddress as error:
-                path = self._reader.path(*where, entry)
+                path = self._files.path(*where, entry)
                 self.faults.append(values.ReadFault(device, path, str(error)))
         for address in sorted(addresses):
             try:
@@ -214,18 +216,17 @@ class Scan:
         where = (*pci_functions.PCI, name)
         device = address.node_device_name
         # Not stored: it is not read again.
-        entries = self._entries.get(address) or self._reader.list(where)
+        entries = self._entries.get(address) or self._files.list(*where)
         if 'vendor' not in entries:
             raise files.Unreadable(
-                self._reader.path(*where), 'holds no PCI function'
+                self._files.path(*where), 'holds no PCI function'
             )
         vendor_vfio = 'nvidia' in entries
         if vendor_vfio:
             offers, vgpus = self._reader.read_vendor_vfio(device, where)
         else:
-            offers, vgpus = self._reader.read_mdevs(
-                device, where, entries, memory
-            )
+            offers = self._reader.read_offers(device, where, entries, memory)
+            vgpus = self._reader.read_created(device, where, entries)
         return values.VirtualFunction(
             address,
             self._reader.read_driver(where),
@@ -234,25 +235,18 @@ class Scan:
             vendor_vfio,
         )
 
-    def _list(
-        self, address: values.PciAddress, where: pci_functions.Path
-    ) -> tuple[str, ...]:
-        """The content of a function's directory, which is listed once."""
-        if address not in self._entries:
-            self._entries[address] = self._reader.list(where)
-        return self._entries[address]
-
     def _read_virtual_parents(self) -> Iterator[values.PhysicalGPU]:
         """Parents of mdevs that are not PCI devices (the kernel's mtty)."""
         try:
-            names = self._reader.list(MDEV_PARENTS)
+            names = self._files.list(*MDEV_PARENTS)
         except files.Unreadable as error:
             if not error.gone:  # missing on a host without mdevs
                 self._reader.add_fault('mdev_bus', error)
             return
         for name in names:
-            if _is_pci_address(name):  # was read with its PCI function
-                continue
+            with contextlib.suppress(values.MalformedAddress):
+                values.PciAddress.parse(name)
+                continue  # was read with its PCI function
             try:
                 yield self._read_virtual_parent(name)
             except files.Unreadable as error:
@@ -264,20 +258,10 @@ class Scan:
         # as libvirt names a device that is not on a PCI bus
         device = _NOT_IN_NAMES.sub('_', f'{subsystem}_{name}')
         memory = pci_functions.TypeCache(self._is_wanted)
-        offers, vgpus = self._reader.read_mdevs(
-            device, where, self._reader.list(where), memory
-        )
+        entries = self._files.list(*where)
         return values.PhysicalGPU(
             name=device,
-            offers=offers,
-            vgpus=vgpus,
+            offers=self._reader.read_offers(device, where, entries, memory),
+            vgpus=self._reader.read_created(device, where, entries),
             named_types=memory.list_named(),
         )
-
-
-def _is_pci_address(text: str) -> bool:
-    try:
-        values.PciAddress.parse(text)
-    except values.MalformedAddress:
-        return False
-    return True
