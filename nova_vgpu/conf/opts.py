@@ -24,8 +24,10 @@ our options have no alias for them: otherwise the same log would call our name
 deprecated and Nova's name, too.
 """
 
+from collections.abc import Callable
 from collections.abc import Container
 from collections.abc import Iterable
+import functools
 import typing
 
 from oslo_config import cfg
@@ -213,31 +215,35 @@ def _aliases(novas: Container[Name], *names: Name) -> list[cfg.DeprecatedOpt]:
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
     """Register ``[devices]``; to be called before the files are parsed."""
-    conf.register_group(devices_group())
-    _register(conf, GROUP, device_options(_list_registered(conf, GROUP)))
+    _register(conf, devices_group(), GROUP, device_options)
 
 
 def register_type(conf: cfg.ConfigOpts, name: str) -> None:
     """Register the group of one enabled type; the files must be parsed."""
-    group = f'{GROUP_PREFIX}{name}'
-    novas = _list_registered(conf, f'{NOVA_GROUP_PREFIX}{name}')
-    conf.register_group(cfg.OptGroup(group))
-    _register(conf, group, type_options(name, novas))
+    _register(
+        conf,
+        cfg.OptGroup(f'{GROUP_PREFIX}{name}'),
+        f'{NOVA_GROUP_PREFIX}{name}',
+        functools.partial(type_options, name),
+    )
 
 
 def _register(
-    conf: cfg.ConfigOpts, group: str, options: Iterable[cfg.Opt]
+    conf: cfg.ConfigOpts,
+    group: cfg.OptGroup,
+    novas_group: str,
+    make_options: Callable[[Container[Name]], Iterable[cfg.Opt]],
 ) -> None:
-    for option in options:
-        if option.dest not in conf[group]:
-            conf.register_opt(option, group=group)
-
-
-def _list_registered(conf: cfg.ConfigOpts, group: str) -> frozenset[Name]:
-    """The options that are registered in a group."""
-    if group not in conf:
-        return frozenset()
-    return frozenset((option, group) for option in conf[group])
+    """Register options, without aliases for those that Nova registered."""
+    novas: Container[Name] = ()
+    if novas_group in conf:
+        novas = frozenset(
+            (option, novas_group) for option in conf[novas_group]
+        )
+    conf.register_group(group)
+    for option in make_options(novas):
+        if option.dest not in conf[group.name]:
+            conf.register_opt(option, group=group.name)
 
 
 def read_novas(

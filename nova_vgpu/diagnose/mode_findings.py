@@ -43,7 +43,7 @@ def find(examined: values.DoctorInput) -> Iterator[values.Finding]:
 def _find_ecc(
     examined: values.DoctorInput,
     gpu: values.PhysicalGPU,
-    ecc: values.Mode,
+    ecc: values.GPUMode,
 ) -> Iterator[values.Finding]:
     if ecc.current is not ecc.pending:
         yield values.Finding(
@@ -61,7 +61,7 @@ def _find_ecc(
 def _find_ecc_on(
     examined: values.DoctorInput,
     gpu: values.PhysicalGPU,
-    ecc: values.Mode,
+    ecc: values.GPUMode,
 ) -> Iterator[values.Finding]:
     seen = values.Evidence('NVML, ECC mode', _say(ecc))
     vendor = capabilities.vendor_of(gpu)
@@ -108,7 +108,7 @@ def _driver_version(examined: values.DoctorInput) -> str | None:
 
 
 def _find_mig(
-    examined: values.DoctorInput, gpu: values.PhysicalGPU, mode: values.Mode
+    examined: values.DoctorInput, gpu: values.PhysicalGPU, mode: values.GPUMode
 ) -> Iterator[values.Finding]:
     """What the plan says of the mode, and whether it is about to change."""
     seen = values.Evidence('NVML, MIG mode', _say(mode))
@@ -164,7 +164,7 @@ def _heterogeneous(
     )
 
 
-def _say(mode: values.Mode) -> str:
+def _say(mode: values.GPUMode) -> str:
     if mode.current is mode.pending:
         return _word(mode.current)
     return f'{_word(mode.current)}, pending: {_word(mode.pending)}'

@@ -119,9 +119,9 @@ class _Library:
         )
 
 
-def _mode(answer: tuple[int, int]) -> values.Mode:
+def _mode(answer: tuple[int, int]) -> values.GPUMode:
     current, pending = answer
-    return values.Mode(bool(current), bool(pending))
+    return values.GPUMode(bool(current), bool(pending))
 
 
 def _text(answer: str | bytes) -> str:

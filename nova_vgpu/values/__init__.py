@@ -28,10 +28,10 @@ from nova_vgpu.values.findings import Evidence as Evidence
 from nova_vgpu.values.findings import Finding as Finding
 from nova_vgpu.values.findings import UdevCall as UdevCall
 from nova_vgpu.values.hardware import Framework as Framework
+from nova_vgpu.values.hardware import GPUMode as GPUMode
 from nova_vgpu.values.hardware import GPUModes as GPUModes
 from nova_vgpu.values.hardware import Host as Host
 from nova_vgpu.values.hardware import MalformedAddress as MalformedAddress
-from nova_vgpu.values.hardware import Mode as Mode
 from nova_vgpu.values.hardware import ModesRead as ModesRead
 from nova_vgpu.values.hardware import Offer as Offer
 from nova_vgpu.values.hardware import PciAddress as PciAddress

@@ -344,7 +344,7 @@ class SchedulerPolicy(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Mode:
+class GPUMode:
     """Whether a mode is on now, and whether it will be after a reset."""
 
     current: bool
@@ -355,8 +355,8 @@ class Mode:
 class GPUModes:
     """Modes of a GPU that only the driver's library shows."""
 
-    ecc: Mode | None = None
-    mig: Mode | None = None
+    ecc: GPUMode | None = None
+    mig: GPUMode | None = None
     heterogeneous: bool | None = None
     scheduler: SchedulerPolicy | None = None
 

@@ -47,7 +47,7 @@ SOUND = values.Environment(
     driver_version=values.Evidence('/sys/module/nvidia/version', '550.54.16'),
     loaded_dwords=values.Evidence('/proc/driver/nvidia/params', ''),
 )
-ON, OFF = values.Mode(True, True), values.Mode(False, False)
+ON, OFF = values.GPUMode(True, True), values.GPUMode(False, False)
 
 
 def modes(**known: typing.Any) -> values.ModesRead:
@@ -477,7 +477,7 @@ class TestModes(DiagnosisTestCase):
 
     def test_ecc_that_waits_for_a_reboot(self) -> None:
         self.assertFound(
-            examine(T4, modes=modes(ecc=values.Mode(True, False))),
+            examine(T4, modes=modes(ecc=values.GPUMode(True, False))),
             'note',
             'ecc-pending',
             'NVML, ECC mode: on, pending: off',
@@ -518,7 +518,7 @@ class TestModes(DiagnosisTestCase):
 
     def test_mig_mode_that_waits_for_a_reset(self) -> None:
         self.assertFound(
-            examine(T4, modes=modes(mig=values.Mode(False, True))),
+            examine(T4, modes=modes(mig=values.GPUMode(False, True))),
             'warning',
             'mig-pending',
             'NVML, MIG mode: off, pending: on',

@@ -100,8 +100,8 @@ class TestAnswers(NVMLTestCase):
                     (
                         T4,
                         values.GPUModes(
-                            values.Mode(True, False),
-                            values.Mode(False, False),
+                            values.GPUMode(True, False),
+                            values.GPUMode(False, False),
                             True,
                             values.SchedulerPolicy.EQUAL_SHARE,
                         ),

@@ -264,7 +264,7 @@ class TestMig(testtools.TestCase):
     """Types that are backed by MIG, on a GPU whose mode is known or not."""
 
     def apply(
-        self, mig: values.Mode | None, instances: bool
+        self, mig: values.GPUMode | None, instances: bool
     ) -> step_runner.Outcome:
         card = dataclasses.replace(
             hosts.gpu('0000:41:00.0', A100), instances=instances
@@ -278,7 +278,7 @@ class TestMig(testtools.TestCase):
         return apply.apply(self.access, self.configuration, live.Recorder())
 
     def test_the_mode_is_off(self) -> None:
-        outcome = self.apply(values.Mode(False, False), instances=False)
+        outcome = self.apply(values.GPUMode(False, False), instances=False)
         (problem,) = outcome.problems
         self.assertEqual('mig-off', problem.code)
         seen = drift.report(self.access, self.configuration, self.fail)
@@ -294,7 +294,7 @@ class TestMig(testtools.TestCase):
         self.assertIn('nvidia-smi mig -lgi', str(failure))
 
     def test_all_is_there(self) -> None:
-        outcome = self.apply(values.Mode(True, True), instances=True)
+        outcome = self.apply(values.GPUMode(True, True), instances=True)
         self.assertEqual([], outcome.failures)
         self.assertEqual((), outcome.problems)
         self.assertEqual(1, len(self.host.vgpus('0000:41:00.0')))

@@ -20,11 +20,11 @@ from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
 
 T4 = hosts.gpu('84:00.0', boards.T4)
-ON, OFF = values.Mode(True, True), values.Mode(False, False)
+ON, OFF = values.GPUMode(True, True), values.GPUMode(False, False)
 TIME_SLICED, MIG_BACKED = 'T4-2Q', 'A100-2-10C'
 
 
-def plan(name: str, **known: values.Mode | bool | None) -> values.Plan:
+def plan(name: str, **known: values.GPUMode | bool | None) -> values.Plan:
     declared = values.DeclaredType(name, f'vgpu_{name}', ('84:00.0',))
     modes = values.GPUModes(**known)  # type: ignore[arg-type] # of each kind
     assert T4.address is not None
@@ -36,7 +36,7 @@ def plan(name: str, **known: values.Mode | bool | None) -> values.Plan:
 
 
 class TestMig(testtools.TestCase):
-    def find(self, name: str, mig: values.Mode | None) -> list[str]:
+    def find(self, name: str, mig: values.GPUMode | None) -> list[str]:
         return [
             problem.code
             for problem in plan(name, mig=mig).problems

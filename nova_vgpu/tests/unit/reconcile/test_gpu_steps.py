@@ -65,7 +65,7 @@ class TestMig(testtools.TestCase):
     def test_a_gpu_that_is_not_ready_is_made_ready_in_any_mode(self) -> None:
         """Servers may have vGPUs there that a reboot took away."""
         card = hosts.gpu(A40, boards.A100D)
-        off = values.GPUModes(mig=values.Mode(False, False))
+        off = values.GPUModes(mig=values.GPUMode(False, False))
         address = values.PciAddress.parse(A40)
         expected = [
             f'enable the {boards.A100D.total_vfs} VFs of GPU {A40}',
