@@ -234,15 +234,12 @@ class FunctionReader:
         directory = (*where, 'mdev_supported_types')
         offers = []
         try:
-            if memory.source is None:
-                memory.source = directory, self.files.list_marked(*directory)
-                type_ids = tuple(sorted(memory.source[1]))
-            else:
-                type_ids = self.files.list(*directory)
+            marks = self.files.list_marked(*directory)
         except files.Unreadable as error:
             self.add_fault(device, error)
             return ()
-        for type_id in type_ids:
+        memory.source = memory.source or (directory, marks)
+        for type_id in sorted(marks):
             if type_id in memory.unwanted:
                 continue
             try:

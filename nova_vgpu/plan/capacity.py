@@ -49,17 +49,15 @@ def plan_capacity(
     :param names: the names of types, also of those that the GPU no longer
         offers.
     """
-    own_functions: Sequence[values.PhysicalGPU | values.VirtualFunction]
-    own_functions = (gpu, *gpu.vfs)
+    offers = {gpu.name: gpu.offers} | {vf.name: vf.offers for vf in gpu.vfs}
     existing = sum(
         vgpu.type_id == vgpu_type.id and vgpu.function in functions
         for vgpu in gpu.all_vgpus
     )
     room = sum(
         offer.available
-        for function in own_functions
-        if function.name in functions
-        for offer in function.offers
+        for function in functions
+        for offer in offers.get(function, ())
         if offer.type.id == vgpu_type.id
     )
     most = find_maximum(gpu, vgpu_type, names)
