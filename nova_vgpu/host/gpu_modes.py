@@ -42,7 +42,6 @@ _POLICIES = {
     3: values.SchedulerPolicy.FIXED_SHARE,
 }
 DEFAULT_TOOL = '/usr/bin/nvidia-smi'
-_SHOWN = 400
 
 
 def read_modes(host: values.Host) -> values.ModesRead:
@@ -150,10 +149,9 @@ def set_heterogeneous(
             f'{error}.', 'Is the vGPU host driver installed and running?'
         ) from error
     if finished.code:
-        said = ' '.join(finished.output.split())[:_SHOWN] or 'nothing'
         raise exception.StepFailed(
             f'nvidia-smi ended with exit code {finished.code} and printed: '
-            f'{said}.',
+            f'{finished.said}.',
             'Not every GPU and driver supports mixed sizes; without it, all '
             'vGPUs of a GPU must have one size.',
         )

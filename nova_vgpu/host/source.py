@@ -70,7 +70,8 @@ class HostSource:
     def complete(self, host: values.Host) -> values.Host:
         """The host with the names of types that only a file of its has."""
         if self.is_this_machine:
-            return vgpu_config_xml.complete(host, vgpu_config_xml.DEFAULT_PATH)
+            path = vgpu_config_xml.DEFAULT_PATH
+            return vgpu_config_xml.Completion(path).complete(host)
         return host
 
     def read_modes(self, host: values.Host) -> values.ModesRead:

@@ -28,6 +28,7 @@ import subprocess
 import typing
 
 _MOST_BYTES = 65536
+_SHOWN = 400
 _ENVIRONMENT = {
     'PATH': '/usr/sbin:/usr/bin:/sbin:/bin',
     'LC_ALL': 'C',
@@ -40,6 +41,11 @@ class Finished:
 
     code: int
     output: str
+
+    @property
+    def said(self) -> str:
+        """The beginning of the output on one line, for messages."""
+        return ' '.join(self.output.split())[:_SHOWN] or 'nothing'
 
 
 class MissingError(Exception):

@@ -34,13 +34,8 @@ DEFAULT_PATH = '/usr/share/nvidia/vgpu/vgpuConfig.xml'
 _MOST_BYTES = 32 * 1024 * 1024
 
 
-def complete(host: values.Host, path: str) -> values.Host:
-    """The host, with missing type names added from the list."""
-    return Completion(path).complete(host)
-
-
 class Completion:
-    """Adds type names to a host that is read repeatedly.
+    """Adds missing type names to a host, which may be read repeatedly.
 
     The file is large. It is only opened if a vGPU has a type without a name,
     and only read again if it has changed. Without the file nothing changes.

@@ -45,7 +45,6 @@ STUB_DRIVER = 'pci-pf-stub'
 
 _PASSES = 'unbindLock'
 _NO_OVERRIDE = ('', '(null)')
-_SHOWN = 400
 _PREFIX = 'nvidia-'
 _STUCK = "The vendor's driver hangs: see the kernel log."
 _MOST = 999_999_999  # as many digits as the reader accepts
@@ -152,9 +151,9 @@ def _require_success(path: str, finished: tools.Finished) -> None:
         raise NotYet(
             f'{path}: a process has the GPU open ("Cannot obtain unbindLock")'
         )
-    said = ' '.join(finished.output.split())[:_SHOWN] or 'nothing'
     raise exception.StepFailed(
-        f'{path} ended with exit code {finished.code} and printed: {said}.',
+        f'{path} ended with exit code {finished.code} and printed: '
+        f'{finished.said}.',
         'Is the vGPU manager running (systemctl status nvidia-vgpu-mgr)?',
     )
 

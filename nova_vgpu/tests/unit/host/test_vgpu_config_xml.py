@@ -60,7 +60,7 @@ class TestTypeNames(testtools.TestCase):
         self.path = directory / 'vgpuConfig.xml'
 
     def complete(self, host: values.Host) -> values.Host:
-        return vgpu_config_xml.complete(host, str(self.path))
+        return vgpu_config_xml.Completion(str(self.path)).complete(host)
 
     def test_a_full_card_serves_and_shows_what_it_did_before(self) -> None:
         self.path.write_text(FILE)
