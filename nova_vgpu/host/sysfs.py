@@ -18,6 +18,7 @@ GPUs, and their ``virtfn`` links lead to their virtual functions.
 cannot be read becomes a fault of that device; the others are still read.
 """
 
+from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
 import contextlib
@@ -58,7 +59,7 @@ class Scan:
         self._is_wanted = is_wanted
         self.faults: list[values.ReadFault] = []
         #: Where the types of GPUs were read from, by the names of GPUs.
-        self.sources: dict[str, pci_functions.Source] = {}
+        self.sources: dict[str, pci_functions.Source | None] = {}
         self._reader = pci_functions.FunctionReader(tree, self.faults)
         self._entries: dict[values.PciAddress, tuple[str, ...]] = {}
         #: The functions with a link that marks them as VFs of a GPU.
@@ -158,13 +159,15 @@ class Scan:
             return None
         device = address.node_device_name
         memory = pci_functions.TypeCache(self._is_wanted)
-        offers = self._reader.read_offers(device, where, entries, memory)
-        vfs = tuple(self._read_vfs(device, where, entries, on_bus, memory))
-        if memory.source is not None:
-            self.sources[device] = memory.source
-        return values.PhysicalGPU(
+        vfs = self._list_vfs(device, where, entries, on_bus)
+        gpu = values.PhysicalGPU(
             name=device,
             address=address,
+            # In this order: the types of the VFs are those of the GPU.
+            offers=self._reader.read_offers(device, where, entries, memory),
+            vgpus=self._reader.read_created(device, where, entries),
+            vfs=tuple(self._read_vfs(vfs, on_bus, memory)),
+            named_types=memory.list_named(),
             ids=values.PciIds(
                 vendor,
                 self._reader.read_number(*where, 'device', base=16),
@@ -172,20 +175,18 @@ class Scan:
             ),
             driver=self._reader.read_driver(where),
             sriov=self._reader.read_sriov(device, where),
-            vfs=vfs,
-            offers=offers,
-            vgpus=self._reader.read_created(device, where, entries),
-            named_types=memory.list_named(),
         )
+        self.sources[device] = memory.source
+        return gpu
 
-    def _read_vfs(
+    def _list_vfs(
         self,
         device: str,
         where: pci_functions.Path,
         entries: tuple[str, ...],
-        on_bus: dict[values.PciAddress, str],
-        memory: pci_functions.TypeCache,
-    ) -> Iterator[values.VirtualFunction]:
+        on_bus: Container[values.PciAddress],
+    ) -> list[values.PciAddress]:
+        """The VFs that a GPU has links to, in order of address."""
         addresses = []
         for entry in entries:
             if not entry.startswith('virtfn'):
@@ -201,39 +202,40 @@ class Scan:
             except values.MalformedAddress as error:
                 path = self._files.path(*where, entry)
                 self.faults.append(values.ReadFault(device, path, str(error)))
-        for address in sorted(addresses):
-            try:
-                yield self._read_vf(address, on_bus[address], memory)
-            except files.Unreadable as error:
-                self._reader.add_fault(address.node_device_name, error)
+        return sorted(addresses)
 
-    def _read_vf(
+    def _read_vfs(
         self,
-        address: values.PciAddress,
-        name: str,
+        addresses: Iterable[values.PciAddress],
+        on_bus: dict[values.PciAddress, str],
         memory: pci_functions.TypeCache,
-    ) -> values.VirtualFunction:
-        where = (*pci_functions.PCI, name)
-        device = address.node_device_name
-        # Not stored: it is not read again.
-        entries = self._entries.get(address) or self._files.list(*where)
-        if 'vendor' not in entries:
-            raise files.Unreadable(
-                self._files.path(*where), 'holds no PCI function'
-            )
-        vendor_vfio = 'nvidia' in entries
-        if vendor_vfio:
-            offers, vgpus = self._reader.read_vendor_vfio(device, where)
-        else:
-            offers = self._reader.read_offers(device, where, entries, memory)
-            vgpus = self._reader.read_created(device, where, entries)
-        return values.VirtualFunction(
-            address,
-            self._reader.read_driver(where),
-            offers,
-            vgpus,
-            vendor_vfio,
-        )
+    ) -> Iterator[values.VirtualFunction]:
+        reader = self._reader
+        for address in addresses:
+            where = (*pci_functions.PCI, on_bus[address])
+            device = address.node_device_name
+            try:
+                # Not stored: it is not read again.
+                entries = self._entries.get(address) or self._files.list(
+                    *where
+                )
+                if 'vendor' not in entries:
+                    raise files.Unreadable(
+                        self._files.path(*where), 'holds no PCI function'
+                    )
+                vendor_vfio = 'nvidia' in entries
+                if vendor_vfio:
+                    offers, vgpus = reader.read_vendor_vfio(device, where)
+                else:
+                    offers = reader.read_offers(device, where, entries, memory)
+                    vgpus = reader.read_created(device, where, entries)
+                driver = reader.read_driver(where)
+            except files.Unreadable as error:
+                reader.add_fault(device, error)
+            else:
+                yield values.VirtualFunction(
+                    address, driver, offers, vgpus, vendor_vfio
+                )
 
     def _read_virtual_parents(self) -> Iterator[values.PhysicalGPU]:
         """Parents of mdevs that are not PCI devices (the kernel's mtty)."""
