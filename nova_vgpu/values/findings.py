@@ -18,7 +18,7 @@ Unknown values are None or empty.
 import dataclasses
 
 from nova_vgpu.values import declaration as declarations
-from nova_vgpu.values import hardware
+from nova_vgpu.values import host_hardware
 from nova_vgpu.values import planning
 
 
@@ -65,7 +65,7 @@ class Environment:
     loaded_dwords: Evidence | None = None
     loaded_dwords_per_gpu: Evidence | None = None
     modprobe_dwords: tuple[Evidence, ...] = ()
-    faults: tuple[hardware.ReadFault, ...] = ()
+    faults: tuple[host_hardware.ReadFault, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -77,17 +77,17 @@ class DoctorInput:
     does not. ``remembered`` are the stored names of type ids.
     """
 
-    host: hardware.Host
+    host: host_hardware.Host
     declaration: declarations.Declaration = dataclasses.field(
         default_factory=declarations.Declaration
     )
     plan: planning.Plan = dataclasses.field(default_factory=planning.Plan)
     surroundings: Environment | None = None
-    modes: hardware.ModesRead | None = None
+    modes: host_hardware.ModesRead | None = None
     post_copy: Evidence | None = None
     remembered: tuple[tuple[str, str], ...] = ()
 
-    def is_wanted(self, asked: hardware.PhysicalGPU) -> bool:
+    def is_wanted(self, asked: host_hardware.PhysicalGPU) -> bool:
         """Whether the GPU is to serve vGPUs, if that is known.
 
         Without a configuration every GPU is included.

@@ -19,7 +19,7 @@ import dataclasses
 import enum
 
 from nova_vgpu.values import declaration as declarations
-from nova_vgpu.values import hardware
+from nova_vgpu.values import host_hardware
 
 
 class Severity(enum.Enum):
@@ -67,8 +67,8 @@ class PlanInput:
     """
 
     configuration: 'Configuration'
-    host: hardware.Host
-    modes: hardware.ModesRead
+    host: host_hardware.Host
+    modes: host_hardware.ModesRead
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class Configuration:
     seen: frozenset[str] = frozenset()
 
     def plan_input(
-        self, host: hardware.Host, modes: hardware.ModesRead
+        self, host: host_hardware.Host, modes: host_hardware.ModesRead
     ) -> PlanInput:
         """The one way to the input of a plan, so that all plans are alike."""
         return PlanInput(self, host, modes)
@@ -131,15 +131,15 @@ class Assignment:
     ``modes`` are those of the GPU, as far as they are known.
     """
 
-    gpu: hardware.PhysicalGPU
+    gpu: host_hardware.PhysicalGPU
     declared: declarations.DeclaredType
     reason: Reason
     functions: frozenset[str]
-    type: hardware.VGPUType | None = None
+    type: host_hardware.VGPUType | None = None
     capacity: Capacity | None = None
     pci_devices: frozenset[str] = frozenset()
-    modes: hardware.GPUModes = dataclasses.field(
-        default_factory=hardware.GPUModes
+    modes: host_hardware.GPUModes = dataclasses.field(
+        default_factory=host_hardware.GPUModes
     )
 
     @property
@@ -151,7 +151,7 @@ class Assignment:
 class LeftAlone:
     """A GPU that the plan does not touch, and why."""
 
-    gpu: hardware.PhysicalGPU
+    gpu: host_hardware.PhysicalGPU
     why: str
 
 
@@ -171,7 +171,7 @@ class Plan:
     types: tuple[declarations.DeclaredType, ...] = ()
 
     @property
-    def gpus(self) -> tuple[hardware.PhysicalGPU, ...]:
+    def gpus(self) -> tuple[host_hardware.PhysicalGPU, ...]:
         """All GPUs of the host, also those that are left alone."""
         gpus = {a.gpu.name: a.gpu for a in self.assignments}
         gpus |= {left.gpu.name: left.gpu for left in self.left_alone}
@@ -217,7 +217,7 @@ class TypeRequest:
     """
 
     type: str
-    gpu: hardware.PhysicalGPU | None = None
+    gpu: host_hardware.PhysicalGPU | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -228,9 +228,9 @@ class MatchedRequest:
     offer one of this name.
     """
 
-    gpu: hardware.PhysicalGPU
+    gpu: host_hardware.PhysicalGPU
     name: str
-    type: hardware.VGPUType | None = None
+    type: host_hardware.VGPUType | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ after it.
 
 import dataclasses
 
-from nova_vgpu.values import hardware
+from nova_vgpu.values import host_hardware
 from nova_vgpu.values import planning
 from nova_vgpu.values import vgpu_usage
 
@@ -149,7 +149,7 @@ class DriftReport:
     """
 
     plan: planning.Plan
-    host: hardware.Host
+    host: host_hardware.Host
     usage: vgpu_usage.Usage
     gpu_steps: tuple[GPUSteps, ...] = ()
     last_apply: float | None = None

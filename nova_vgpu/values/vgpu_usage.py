@@ -17,7 +17,7 @@ import dataclasses
 import enum
 import functools
 
-from nova_vgpu.values import hardware
+from nova_vgpu.values import host_hardware
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Guest:
     name: str
     running: bool
     mdevs: frozenset[str] = frozenset()
-    functions: frozenset[hardware.PciAddress] = frozenset()
+    functions: frozenset[host_hardware.PciAddress] = frozenset()
     vgpus: tuple[GuestVGPU, ...] = ()
     accelerators: frozenset[str] = frozenset()
 

@@ -25,8 +25,8 @@ from nova_vgpu.tests import walks
 from nova_vgpu.tests.unit import test_documentation
 
 ADDRESS = '0000:41:00.0'
-PARSE = 'nova_vgpu.values.hardware.PciAddress.parse'
-STR = 'nova_vgpu.values.hardware.PciAddress.__str__'
+PARSE = 'nova_vgpu.values.host_hardware.PciAddress.parse'
+STR = 'nova_vgpu.values.host_hardware.PciAddress.__str__'
 
 
 class TestPage(test_documentation.DocumentationTestCase):
