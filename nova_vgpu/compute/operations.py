@@ -70,7 +70,7 @@ class Operations:
         self._usage.attached.remove(had)
         functions = set(filter(guests.is_function, had))
         # One that migrated while it ran left no guest behind.
-        functions |= self._usage.given.list_of(instance.uuid)
+        functions |= self._usage.functions.list_of(instance.uuid)
         if functions:
             self._reconciler.release(functions)
 

@@ -158,7 +158,7 @@ class Reconciler:
     ) -> tuple[values.Usage, bool]:
         """What is in use, and whether it is known what operators enabled."""
         in_use = self._usage.read()
-        left = self._usage.given.list_left(in_use.guests, plan)
+        left = self._usage.functions.list_left(in_use.guests, plan)
         records = self._read_records()
         usage = values.Usage(
             in_use.guests,

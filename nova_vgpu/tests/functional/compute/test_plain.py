@@ -25,7 +25,6 @@ from nova.scheduler.client import report
 import testtools
 
 from nova_vgpu.compute import locking
-from nova_vgpu.compute import pending_allocations
 from nova_vgpu.compute import recovery
 from nova_vgpu.host import locks
 from nova_vgpu.host import state
@@ -187,34 +186,3 @@ class FlavorsTest(testtools.TestCase):
         ):
             found = recovery.asks_for(specs, {'VGPU', 'CUSTOM_A40'})
             self.assertEqual(asked, found, str(specs))
-
-
-class PendingAllocationsTest(testtools.TestCase):
-    """The lock that commands wait for."""
-
-    def setUp(self) -> None:
-        super().setUp()
-        self.held: list[str] = []
-        self.pending = pending_allocations.PendingAllocations(self.hold)
-
-    @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        self.held.append('held')
-        yield
-        self.held.append('free')
-
-    def test_an_operation_without_a_vgpu_does_not_take_it(self) -> None:
-        with self.pending.during_operation():
-            self.pending.add([])
-        self.assertEqual([], self.held)
-
-    def test_it_is_held_from_the_first_choice_to_the_end(self) -> None:
-        with (
-            self.pending.during_operation(),
-            self.pending.during_operation(),  # as a hard reboot in a resume
-        ):
-            self.pending.hold()
-            self.pending.add(['vgpu'])
-            self.assertEqual(['held'], self.held)
-        self.assertEqual(['held', 'free'], self.held)
-        self.assertRaises(RuntimeError, self.pending.hold)
