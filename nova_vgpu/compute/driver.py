@@ -28,7 +28,6 @@ import nova.conf
 from nova.virt.libvirt import driver as libvirt_driver
 
 from nova_vgpu import exception
-from nova_vgpu.compute import accelerators
 from nova_vgpu.compute import guest_devices
 from nova_vgpu.compute import hotplug
 from nova_vgpu.compute import migration
@@ -198,10 +197,10 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
 
     def spawn(self, *args: typing.Any, **kwargs: typing.Any) -> None:
         """Extends Nova's: vGPUs are pending until the guest is defined."""
-        cyborgs = accelerators.list_uuids(kwargs.get('accel_info'))
+        cyborgs = guest_devices.list_accelerators(kwargs.get('accel_info'))
         with (
             self.vgpus.operations.run(),
-            self.vgpus.accelerators.marking(cyborgs),
+            self.vgpus.guest_devices.marking(cyborgs),
         ):
             super().spawn(*args, **kwargs)
 
@@ -221,7 +220,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         network_info: object,
         share_info: object,
         block_device_info: object = None,
-        accel_info: accelerators.AccelInfo = None,
+        accel_info: guest_devices.AccelInfo = None,
     ) -> None:
         """Extends Nova's, which gives a lost vGPU back to some flavors only.
 

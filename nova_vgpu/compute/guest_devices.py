@@ -10,37 +10,81 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""vGPUs in the configuration of a guest that is being defined."""
+"""vGPUs in the configuration of a guest that is being defined.
 
+An mdev is a hostdev of its own kind. A virtual function with its type set is a
+PCI hostdev, and must have ``managed='no'``: with 'yes' libvirt binds it to
+another driver, and the vGPU is gone. What their aliases are for is said in
+:mod:`nova_vgpu.host.guests`.
+
+Some mdevs are Cyborg's: it creates them for servers and looks after them. Nova
+names them in some operations only. The others find them among the vGPUs of the
+guest, where their aliases tell which they are.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Iterator
+from collections.abc import Mapping
 from collections.abc import Sequence
+from collections.abc import Set
+import contextlib
 import typing
 
+from nova.virt.libvirt import config as guest_config
+
 from nova_vgpu import values
-from nova_vgpu.compute import accelerators as vgpu_accelerators
-from nova_vgpu.compute import guests
 from nova_vgpu.compute import operations
 from nova_vgpu.compute import planner as vgpu_planner
-from nova_vgpu.host import guests as host_guests
+from nova_vgpu.compute import vgpu_devices
+from nova_vgpu.host import guests
+
+#: What Cyborg tells Nova of the devices of a server.
+AccelInfo = Iterable[Mapping[str, str]] | None
+
+
+# Nova has no type hints that mypy could follow.
+class MdevHostdev(
+    guest_config.LibvirtConfigGuestHostdevMDEV  # type: ignore[misc]
+):
+    """An mdev with an alias."""
+
+    alias: str | None = None
+
+    def format_dom(self) -> typing.Any:
+        return _with_alias(super().format_dom(), self.alias)
+
+
+class FunctionHostdev(
+    guest_config.LibvirtConfigGuestHostdevPCI  # type: ignore[misc]
+):
+    """A PCI hostdev that keeps its alias; Nova's reads but does not write."""
+
+    def format_dom(self) -> typing.Any:
+        return _with_alias(super().format_dom(), self.alias)
 
 
 class GuestConfig(typing.Protocol):
     """``nova.virt.libvirt.config.LibvirtConfigGuest``."""
 
-    def add_device(
-        self, device: guests.MdevHostdev | guests.FunctionHostdev
-    ) -> None: ...
+    def add_device(self, device: MdevHostdev | FunctionHostdev) -> None: ...
 
 
 class GuestDevices:
     """Adds vGPUs of either framework to the configuration of a guest."""
 
-    def __init__(
-        self,
-        planner: vgpu_planner.Planner,
-        accelerators: vgpu_accelerators.Accelerators,
-    ) -> None:
+    def __init__(self, planner: vgpu_planner.Planner) -> None:
         self._planner = planner
-        self._accelerators = accelerators
+        #: The mdevs of Cyborg's for guests that are being defined.
+        self._accelerators: set[str] = set()
+
+    @contextlib.contextmanager
+    def marking(self, accelerators: Set[str]) -> Iterator[None]:
+        """Have a guest that is defined meanwhile say which are Cyborg's."""
+        self._accelerators.update(accelerators)
+        try:
+            yield
+        finally:
+            self._accelerators.difference_update(accelerators)
 
     def add(self, guest: GuestConfig, vgpus: Sequence[str]) -> None:
         """Add vGPUs, and note their types and which of them are Cyborg's.
@@ -56,15 +100,15 @@ class GuestDevices:
         }
         for order, name in enumerate(vgpus):
             alias = (
-                host_guests.make_accelerator_alias(order)
+                guests.make_accelerator_alias(order)
                 if name in self._accelerators
-                else host_guests.make_alias(order, types.get(name))
+                else guests.make_alias(order, types.get(name))
             )
-            if not guests.is_function(name):
-                guest.add_device(guests.make_mdev(name, alias))
+            if not vgpu_devices.is_function(name):
+                guest.add_device(make_mdev(name, alias))
             elif name in functions:
                 address = functions[name].address
-                guest.add_device(guests.make_function(address, alias))
+                guest.add_device(make_function(address, alias))
             else:
                 raise operations.unavailable(
                     f'The vGPU on {name} does not exist. "nova-vgpu check" '
@@ -79,7 +123,7 @@ class GuestDevices:
         for name in vgpus:
             function = (
                 name
-                if guests.is_function(name)
+                if vgpu_devices.is_function(name)
                 else self._planner.find_parent(name)
             )
             assigned = self._planner.plan_gpu(
@@ -89,3 +133,36 @@ class GuestDevices:
                 return self._planner.make_plan().gpus
             found.append(assigned.gpu)
         return tuple(found)
+
+
+def list_accelerators(accel_info: AccelInfo) -> set[str]:
+    """The mdevs that Cyborg creates for a server."""
+    return {
+        request['attach_handle_uuid']
+        for request in accel_info or ()
+        if request['attach_handle_type'] == 'MDEV'
+    }
+
+
+def make_mdev(uuid: str, alias: str) -> MdevHostdev:
+    hostdev = MdevHostdev()
+    hostdev.uuid = uuid
+    hostdev.alias = alias
+    return hostdev
+
+
+def make_function(address: values.PciAddress, alias: str) -> FunctionHostdev:
+    hostdev = FunctionHostdev()
+    hostdev.managed = 'no'
+    hostdev.domain = f'{address.domain:04x}'
+    hostdev.bus = f'{address.bus:02x}'
+    hostdev.slot = f'{address.slot:02x}'
+    hostdev.function = f'{address.function:x}'
+    hostdev.alias = alias
+    return hostdev
+
+
+def _with_alias(element: typing.Any, alias: str | None) -> typing.Any:
+    if alias is not None:
+        element.append(element.makeelement('alias', name=alias))
+    return element

@@ -32,13 +32,13 @@ from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
 
 from nova_vgpu.compute import address_moves
-from nova_vgpu.compute import guests
 from nova_vgpu.compute import nova_tables
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import operations as vgpu_operations
 from nova_vgpu.compute import planner as vgpu_planner
 from nova_vgpu.compute import reconciler as vgpu_reconciler
 from nova_vgpu.compute import usage as vgpu_usage
+from nova_vgpu.compute import vgpu_devices
 
 LOG = logging.getLogger(__name__)
 
@@ -78,7 +78,9 @@ class LiveMigration:
 
         :raises MigrationPreCheckError: if this host does not meet it.
         """
-        if any(map(guests.is_function, self._usage.list_of(instance.uuid))):
+        if any(
+            map(vgpu_devices.is_function, self._usage.list_of(instance.uuid))
+        ):
             self._require_function_migration(instance)
 
     @contextlib.contextmanager
@@ -90,7 +92,7 @@ class LiveMigration:
         :raises MigrationPreCheckError: if it cannot come to this host; Nova
             tries another one then.
         """
-        if any(map(guests.is_function, _list_asked(data))):
+        if any(map(vgpu_devices.is_function, _list_asked(data))):
             self._require_function_migration(instance)
         try:
             with self._operations.run():
@@ -117,7 +119,7 @@ class LiveMigration:
 
     def list_function_types(self, names: Container[str]) -> dict[str, str]:
         """The types of virtual functions, as Nova compares them."""
-        functions = guests.list_gpu_functions(self._planner.make_plan())
+        functions = vgpu_devices.list_functions(self._planner.make_plan())
         return {
             name: nova_tables.FUNCTION_PREFIX + vgpu.type_id
             for name, vf in functions.items()
@@ -132,7 +134,9 @@ class LiveMigration:
         """
         targets = data.target_mdevs if _list_asked(data) else {}
         moved = {
-            old: new for old, new in targets.items() if guests.is_function(old)
+            old: new
+            for old, new in targets.items()
+            if vgpu_devices.is_function(old)
         }
         if moved:
             data.target_mdevs = {

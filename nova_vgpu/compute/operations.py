@@ -19,11 +19,11 @@ from nova import exception as nova_exception
 from oslo_log import log as logging
 
 from nova_vgpu import exception
-from nova_vgpu.compute import guests
 from nova_vgpu.compute import locking
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import reconciler as vgpu_reconciler
 from nova_vgpu.compute import usage as vgpu_usage
+from nova_vgpu.compute import vgpu_devices
 
 LOG = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class Operations:
             )
         yield
         self._usage.attached.remove(had)
-        functions = set(filter(guests.is_function, had))
+        functions = set(filter(vgpu_devices.is_function, had))
         # One that migrated while it ran left no guest behind.
         functions |= self._usage.functions.list_of(instance.uuid)
         if functions:

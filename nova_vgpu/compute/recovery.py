@@ -29,9 +29,8 @@ from nova.virt.libvirt import driver as libvirt_driver
 from oslo_log import log as logging
 
 from nova_vgpu import values
-from nova_vgpu.compute import accelerators as vgpu_accelerators
 from nova_vgpu.compute import allocator as vgpu_allocator
-from nova_vgpu.compute import guests
+from nova_vgpu.compute import guest_devices as vgpu_guest_devices
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import operations as vgpu_operations
 from nova_vgpu.compute import planner as vgpu_planner
@@ -60,7 +59,7 @@ class Recovery:
         operations: vgpu_operations.Operations,
         allocator: vgpu_allocator.Allocator,
         allocations: server_allocations.ServerAllocations,
-        accelerators: vgpu_accelerators.Accelerators,
+        guest_devices: vgpu_guest_devices.GuestDevices,
     ) -> None:
         self._nova = nova
         self._planner = planner
@@ -70,19 +69,19 @@ class Recovery:
         self._operations = operations
         self._allocator = allocator
         self._allocations = allocations
-        self._accelerators = accelerators
+        self._guest_devices = guest_devices
 
     @contextlib.contextmanager
     def defining_again(
         self,
         context: nova_types.Context,
         instance: nova_types.Instance,
-        accel_info: vgpu_accelerators.AccelInfo = None,
+        accel_info: vgpu_guest_devices.AccelInfo = None,
     ) -> Iterator[None]:
         """Let the server keep its vGPUs while its guest is not defined."""
         with self._operations.run():
             reserved = set(self._operations.reserve_own(instance))
-            cyborgs = vgpu_accelerators.list_uuids(accel_info)
+            cyborgs = vgpu_guest_devices.list_accelerators(accel_info)
             if reserved:
                 cyborgs |= self._read_accelerators(instance)
             own = reserved - cyborgs
@@ -91,7 +90,7 @@ class Recovery:
             elif self._asks_for_vgpus(instance):
                 self._choose_again(context, instance)
             try:
-                with self._accelerators.marking(cyborgs):
+                with self._guest_devices.marking(cyborgs):
                     yield
             finally:
                 self._nova.instance_claimed_mdevs.pop(instance.uuid, None)
@@ -147,7 +146,7 @@ class Recovery:
 
         :raises ComputeResourcesUnavailable: if one cannot be had.
         """
-        functions = {name for name in own if guests.is_function(name)}
+        functions = {name for name in own if vgpu_devices.is_function(name)}
         if functions:
             self._require_functions(instance, functions)
         mdevs = own - functions
@@ -164,7 +163,7 @@ class Recovery:
     def _require_functions(
         self, instance: nova_types.Instance, functions: Set[str]
     ) -> None:
-        there = guests.list_gpu_functions(self._reconciler.reconcile())
+        there = vgpu_devices.list_functions(self._reconciler.reconcile())
         for vgpu in self._usage.list_attached(instance.uuid):
             if vgpu.name in functions and (
                 vgpu.name not in there

@@ -218,12 +218,12 @@ class Usage:
 
     def __init__(
         self,
-        connect: Callable[[], guests.Connection],
+        connection: guests.Connection,
         notes: Callable[[], nova_types.Notes],
         list_inactive_mdevs: Callable[[], Iterable[nova_types.NodeDevice]],
         hold_pending: Hold,
     ) -> None:
-        self._connect = connect
+        self._connection = connection
         self._notes = notes
         self._list_inactive_mdevs = list_inactive_mdevs
         self.pending = PendingAllocations(hold_pending)
@@ -238,7 +238,7 @@ class Usage:
         servers = {
             name: owner for owner, names in self.list_notes() for name in names
         }
-        for guest in guests.read_guests(self._connect()):
+        for guest in guests.read_guests(self._connection):
             for vgpu in guest.vgpus:
                 servers[vgpu.name] = guest.uuid
         return servers
@@ -252,7 +252,7 @@ class Usage:
         return own or dict(self.list_notes()).get(server, [])
 
     def read_guest(self, server: str) -> values.Guest | None:
-        return guests.read_guest(self._connect(), server)
+        return guests.read_guest(self._connection, server)
 
     def list_attached(self, server: str) -> tuple[values.GuestVGPU, ...]:
         """The vGPUs that the guest of a server has."""
@@ -280,7 +280,7 @@ class Usage:
         """
         pending = frozenset(self.list_pending())
         in_use = set(pending)
-        found = guests.read_guests(self._connect())
+        found = guests.read_guests(self._connection)
         attached = {
             name
             for guest in found
@@ -317,7 +317,7 @@ class Usage:
         there = vgpu_facts.list_idle(assigned, pending | self._list_attached())
         if not there:
             return ()
-        attached = guests.find_mdevs(self._connect(), there)
+        attached = guests.find_mdevs(self._connection, there)
         self.attached.add(attached)
         return tuple(name for name in there if name not in attached)
 

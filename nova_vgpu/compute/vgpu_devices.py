@@ -26,9 +26,9 @@ from oslo_privsep import comm
 from oslo_privsep import daemon
 
 from nova_vgpu import values
-from nova_vgpu.compute import guests
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import privileged
+from nova_vgpu.host import guests
 from nova_vgpu.host import virtual_functions
 
 #: libvirt drops an mdev when udev tells that it is gone, seconds later on a
@@ -37,20 +37,37 @@ NOTICE_SECONDS = 30.0
 _PAUSE = 0.1
 
 
+class Connection:
+    """libvirt, as Nova's own code asks it.
+
+    With eventlet, Nova has one thread, and libvirt is asked in others: a slow
+    answer would stop the whole service. Nova wraps what its connection
+    returns, but not what is in a list.
+    """
+
+    def __init__(self, nova: nova_types.Driver) -> None:
+        #: Connected later than this is made.
+        self._nova = nova
+
+    def listAllDomains(self, _flags: int = 0) -> Iterable[guests.Domain]:
+        """All of them, running or not, whatever the flags are."""
+        return self._nova._host.list_instance_domains(only_running=False)
+
+    def listAllDevices(
+        self, flags: int = 0
+    ) -> Iterable[nova_types.NodeDevice]:
+        return self._nova._host.list_all_devices(flags)
+
+    def lookupByUUIDString(self, uuid: str) -> guests.Domain:
+        return self._nova._host.get_connection().lookupByUUIDString(uuid)
+
+
 class VGPUDevices:
     """The vGPUs of this host as devices."""
 
     def __init__(self, nova: nova_types.Driver) -> None:
         self.nova = nova
-
-    @property
-    def _host(self) -> nova_types.Host:
-        return self.nova._host
-
-    @property
-    def connection(self) -> guests.Connection:
-        """libvirt, as Nova's own code asks it."""
-        return guests.Connection(self._host)
+        self.connection = Connection(nova)
 
     def set_type(
         self, vf: values.VirtualFunction, vgpu_type: values.VGPUType | None
@@ -83,7 +100,7 @@ class VGPUDevices:
         return self.nova._create_mdev(function, type_id, uuid)
 
     def start_mdev(self, device: nova_types.NodeDevice) -> None:
-        self._host.device_start(device)
+        self.nova._host.device_start(device)
 
     def _await_shown(self, function: str) -> None:
         """Virtual functions are there before libvirt knows them.
@@ -94,7 +111,7 @@ class VGPUDevices:
         end = time.monotonic() + NOTICE_SECONDS
         while time.monotonic() < end:
             try:
-                self._host.device_lookup_by_name(function)
+                self.nova._host.device_lookup_by_name(function)
             except libvirt.libvirtError as error:
                 if error.get_error_code() != libvirt.VIR_ERR_NO_NODE_DEVICE:
                     return
@@ -105,7 +122,7 @@ class VGPUDevices:
     def list_inactive_mdevs(self) -> Iterable[nova_types.NodeDevice]:
         """The mdevs that are only defined."""
         libvirt = libvirt_driver.libvirt
-        return self._host.list_all_devices(
+        return self.nova._host.list_all_devices(
             libvirt.VIR_CONNECT_LIST_NODE_DEVICES_CAP_MDEV
             | libvirt.VIR_CONNECT_LIST_NODE_DEVICES_INACTIVE
         )
@@ -113,4 +130,14 @@ class VGPUDevices:
     def list_active_mdevs(self) -> set[str]:
         """The names that libvirt has for the mdevs that are started."""
         inactive = {device.name() for device in self.list_inactive_mdevs()}
-        return set(self._host.list_mediated_devices() or ()) - inactive
+        return set(self.nova._host.list_mediated_devices() or ()) - inactive
+
+
+def is_function(name: str) -> bool:
+    """Whether a vGPU is a virtual function, by its name."""
+    return name.startswith('pci_')
+
+
+def list_functions(plan: values.Plan) -> dict[str, values.VirtualFunction]:
+    """The virtual functions of all GPUs, by name."""
+    return {vf.name: vf for gpu in plan.gpus for vf in gpu.vfs}

@@ -15,10 +15,8 @@
 from oslo_config import cfg
 
 from nova_vgpu import values
-from nova_vgpu.compute import accelerators
 from nova_vgpu.compute import allocator
 from nova_vgpu.compute import guest_devices
-from nova_vgpu.compute import guests
 from nova_vgpu.compute import locking
 from nova_vgpu.compute import log
 from nova_vgpu.compute import migration
@@ -34,7 +32,7 @@ from nova_vgpu.compute import service
 from nova_vgpu.compute import suspension
 from nova_vgpu.compute import usage
 from nova_vgpu.compute import vgpu_devices
-from nova_vgpu.host import guests as host_guests
+from nova_vgpu.host import guests
 
 
 class VGPUs:
@@ -59,11 +57,11 @@ class VGPUs:
         self.publisher = publisher.Publisher(
             self.failures,
             lambda: nova.virtapi.reportclient,
-            lambda: host_guests.read_guests(guests.Connection(nova._host)),
+            lambda: guests.read_guests(self.devices.connection),
         )
         self.devices = vgpu_devices.VGPUDevices(nova)
         self.usage = usage.Usage(
-            lambda: guests.Connection(nova._host),
+            self.devices.connection,
             lambda: nova.instance_claimed_mdevs,
             self.devices.list_inactive_mdevs,
             locking.hold_claims,
@@ -80,10 +78,7 @@ class VGPUs:
             self.failures,
         )
         self.allocations = server_allocations.ServerAllocations(nova)
-        self.accelerators = accelerators.Accelerators()
-        self.guest_devices = guest_devices.GuestDevices(
-            self.planner, self.accelerators
-        )
+        self.guest_devices = guest_devices.GuestDevices(self.planner)
         self.recovery = recovery.Recovery(
             nova,
             self.planner,
@@ -93,7 +88,7 @@ class VGPUs:
             self.operations,
             self.allocator,
             self.allocations,
-            self.accelerators,
+            self.guest_devices,
         )
         self.suspension = suspension.Suspension(
             nova, self.usage, self.operations, self.failures

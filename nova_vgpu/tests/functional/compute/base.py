@@ -228,7 +228,7 @@ class OurDriver:
         create = vgpu_devices.VGPUDevices.create_mdev
 
         def create_mdev(devices: typing.Any, *args: str) -> str:
-            test._current_host = devices._host.get_hostname()
+            test._current_host = devices.nova._host.get_hostname()
             return create(devices, *args)
 
         test.useFixture(

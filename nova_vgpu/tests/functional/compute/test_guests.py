@@ -14,6 +14,7 @@
 """vGPUs in guests' configurations, as real libvirt keeps them."""
 
 import threading
+import types
 import typing
 
 import fixtures
@@ -22,9 +23,10 @@ from nova.virt.libvirt import host
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.compute import guests
+from nova_vgpu.compute import guest_devices
 from nova_vgpu.compute import hotplug
-from nova_vgpu.host import guests as host_guests
+from nova_vgpu.compute import vgpu_devices
+from nova_vgpu.host import guests
 from nova_vgpu.tests.functional import threading_mode
 
 VF = values.PciAddress.parse('0001:c8:00.4')
@@ -68,26 +70,26 @@ class GuestsTest(testtools.TestCase):
             ('no name', None, None),
             ('what an alias cannot hold', "NVIDIA 'ä'/L40S", None),
         ):
-            alias = host_guests.make_alias(0, name)
-            xml = self.define(guests.make_function(VF, alias))
-            vgpus = host_guests.parse_devices(xml).vgpus
+            alias = guests.make_alias(0, name)
+            xml = self.define(guest_devices.make_function(VF, alias))
+            vgpus = guests.parse_devices(xml).vgpus
             self.assertEqual(expected, vgpus['pci_0001_c8_00_4'], case)
             hostdev, _ = hotplug.parse_vgpus(xml)
             self.assertIn('managed="no"', hostdev.to_xml(), case)
             # Detached and attached again it is the same.
-            again = host_guests.parse_devices(self.define(hostdev))
+            again = guests.parse_devices(self.define(hostdev))
             self.assertEqual(vgpus, again.vgpus, case)
-            xml = self.define(guests.make_mdev(OTHER_MDEV, alias))
-            vgpus = host_guests.parse_devices(xml).vgpus
+            xml = self.define(guest_devices.make_mdev(OTHER_MDEV, alias))
+            vgpus = guests.parse_devices(xml).vgpus
             self.assertEqual(expected, vgpus[OTHER_MDEV], case)
             mdev, _ = hotplug.parse_vgpus(xml)
-            again = host_guests.parse_devices(self.define(mdev))
+            again = guests.parse_devices(self.define(mdev))
             self.assertEqual(vgpus, again.vgpus, case)
 
     def test_other_devices_are_told_from_vgpus(self) -> None:
-        alias = host_guests.make_alias(0, None)
-        found = host_guests.parse_devices(
-            self.define(guests.make_function(VF, alias))
+        alias = guests.make_alias(0, None)
+        found = guests.parse_devices(
+            self.define(guest_devices.make_function(VF, alias))
         )
         self.assertEqual({MDEV, 'pci_0001_c8_00_4'}, set(found.vgpus))
         self.assertEqual(
@@ -100,7 +102,10 @@ class ThreadsTest(testtools.TestCase):
         self,
     ) -> None:
         """Then Nova has it asked in other threads than its only one."""
-        connection = guests.Connection(host.Host('test:///default'))
+        nova: typing.Any = types.SimpleNamespace(
+            _host=host.Host('test:///default')
+        )
+        connection = vgpu_devices.Connection(nova)
         asked_in: set[int] = set()
         describe = libvirt.virDomain.XMLDesc
 
@@ -109,11 +114,9 @@ class ThreadsTest(testtools.TestCase):
             return str(describe(domain, flags))
 
         with fixtures.MockPatchObject(libvirt.virDomain, 'XMLDesc', note):
-            (guest,) = host_guests.read_guests(connection)
-            host_guests.find_mdevs(connection, [MDEV])
-            self.assertEqual(
-                guest, host_guests.read_guest(connection, guest.uuid)
-            )
+            (guest,) = guests.read_guests(connection)
+            guests.find_mdevs(connection, [MDEV])
+            self.assertEqual(guest, guests.read_guest(connection, guest.uuid))
         self.assertEqual(
             threading_mode.is_native(),
             threading.get_native_id() in asked_in,

@@ -70,7 +70,7 @@ class Host:
         self.notes: nova_types.Notes = {}
         self.defined: list[typing.Any] = []
         self.usage = usage.Usage(
-            lambda: self,
+            self,
             lambda: self.notes,
             lambda: self.defined,
             contextlib.nullcontext,
