@@ -83,7 +83,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
 
     def cleanup_host(self, host: str) -> None:
         """Extends Nova's: the thread that reconciles vGPUs ends, too."""
-        self.vgpus.service.stop()
+        self.vgpus.service.thread.stop()
         super().cleanup_host(host)
 
     def _start_inactive_mediated_devices(self) -> None:
@@ -134,7 +134,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         with self.vgpus.failures.surviving(UPDATE_FAILED, but=_FOR_NOVA):
             plan = self.vgpus.planner.make_plan()
             self.vgpus.publisher.update(provider_tree, nodename, plan)
-        self.vgpus.service.wake()
+        self.vgpus.service.thread.wake()
 
     def _get_supported_mdev_resource_classes(self) -> set[str]:
         """Extends Nova's: a server may hold a class that was declared before.

@@ -31,7 +31,6 @@ from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
 
-from nova_vgpu.compute import address_moves
 from nova_vgpu.compute import nova_tables
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import operations as vgpu_operations
@@ -142,7 +141,7 @@ class LiveMigration:
             data.target_mdevs = {
                 old: new for old, new in targets.items() if old not in moved
             }
-            data.pci_dev_map_src_dst = address_moves.order(
+            data.pci_dev_map_src_dst = order_moves(
                 {
                     **data.pci_dev_map_src_dst,
                     **{_address(o): _address(n) for o, n in moved.items()},
@@ -219,3 +218,41 @@ def _address(function: str) -> str:
     """The PCI address of a function, perhaps of another host, by its name."""
     domain, bus, slot, number = function.removeprefix('pci_').split('_')
     return f'{domain}:{bus}:{slot}.{number}'
+
+
+def order_moves(moves: Mapping[str, str]) -> dict[str, str]:
+    """Order the new addresses of PCI devices that migrate with their guest.
+
+    Nova replaces addresses in the XML of the guest one after another, each in
+    the first device that has it by then. A device whose new address is the old
+    one of another device would be taken for that one, and vGPUs of two types
+    be exchanged. So an address is given to a device after the device that had
+    it has left it. Where each waits for another, one goes by an address that
+    no device has.
+
+    :param moves: new addresses by old ones; no two are equal.
+    """
+    left, ordered = dict(moves), dict[str, str]()
+    spare = _list_spare(moves)
+    while left:
+        free = [old for old, new in left.items() if new not in left]
+        stays = [old for old, new in left.items() if new == old]
+        if free or stays:
+            old = (free or stays)[0]
+            ordered[old] = left.pop(old)
+        else:
+            old = next(iter(left))
+            aside = next(spare)
+            ordered[old] = aside
+            left[aside] = left.pop(old)
+    return ordered
+
+
+def _list_spare(moves: Mapping[str, str]) -> Iterator[str]:
+    """Addresses that none of the devices has, before or after."""
+    taken = {*moves, *moves.values()}
+    for slot in range(0x1F, -1, -1):
+        for function in range(8):
+            address = f'ffff:ff:{slot:02x}.{function}'
+            if address not in taken:
+                yield address

@@ -18,6 +18,9 @@ host and waits for none of our locks: Nova makes it under a lock that every
 build needs.
 """
 
+from collections.abc import Callable
+import threading
+
 from nova import context as nova_context
 from nova import exception as nova_exception
 from oslo_log import log as logging
@@ -27,7 +30,6 @@ from nova_vgpu.compute import locking
 from nova_vgpu.compute import log
 from nova_vgpu.compute import migration
 from nova_vgpu.compute import planner as vgpu_planner
-from nova_vgpu.compute import reconcile_thread
 from nova_vgpu.compute import reconciler as vgpu_reconciler
 from nova_vgpu.compute import server_allocations
 from nova_vgpu.compute import suspension as vgpu_suspension
@@ -41,6 +43,85 @@ LOOK_FAILED = 'Could not read the GPUs of the host'
 _INTERVAL_SECONDS = 60.0
 #: How long the end of the service waits for a pass that is under way.
 _STOP_SECONDS = 10.0
+
+
+class ReconcileThread:
+    """Calls a function when it is woken, and at an interval.
+
+    It is made with :mod:`threading` alone, which is a green thread where Nova
+    runs with eventlet and a native one where it does not.
+    """
+
+    def __init__(self, work: Callable[[], object], seconds: float) -> None:
+        """Nothing runs yet.
+
+        :param work: must not raise.
+        :param seconds: the interval, unless it is woken before.
+        """
+        self._work = work
+        self._seconds = seconds
+        self._changed = threading.Condition()
+        self._asked = self._done = 0
+        self._is_stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        with self._changed:
+            if self._thread is not None:
+                return
+            self._is_stopping = False
+            # The service does not wait for it when it ends.
+            self._thread = threading.Thread(
+                target=self._run, name='nova-vgpu-reconcile', daemon=True
+            )
+            self._thread.start()
+
+    def wake(self) -> int:
+        """Have the work done soon, and once for all who ask until it begins.
+
+        :returns: a number for :meth:`wait`.
+        """
+        with self._changed:
+            self._asked += 1
+            self._changed.notify_all()
+            return self._asked
+
+    def wait(self, asked: int, seconds: float) -> bool:
+        """Wait until what was asked for is done.
+
+        :returns: whether it was done in time.
+        """
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: self._done >= asked or self._thread is None, seconds
+            )
+
+    def stop(self, seconds: float = _STOP_SECONDS) -> None:
+        """End it after what it is doing.
+
+        :param seconds: how long to wait for that.
+        """
+        with self._changed:
+            thread, self._thread = self._thread, None
+            self._is_stopping = True
+            self._changed.notify_all()
+        if thread is not None:
+            thread.join(seconds)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(
+                    lambda: self._is_stopping or self._asked > self._done,
+                    self._seconds,
+                )
+                if self._is_stopping:
+                    return
+                asked = self._asked
+            self._work()
+            with self._changed:
+                self._done = asked
+                self._changed.notify_all()
 
 
 class Service:
@@ -61,9 +142,7 @@ class Service:
         self._live_migration = live_migration
         self._allocations = allocations
         self._failures = failures
-        self.thread = reconcile_thread.ReconcileThread(
-            self.reconcile, _INTERVAL_SECONDS
-        )
+        self.thread = ReconcileThread(self.reconcile, _INTERVAL_SECONDS)
 
     def start(self) -> None:
         """Plan and reconcile for the first time, then in the background.
@@ -108,13 +187,6 @@ class Service:
             )
         except nova_exception.ComputeHostNotFound:
             return frozenset()  # this node never ran before
-
-    def wake(self) -> None:
-        """Have the thread reconcile soon."""
-        self.thread.wake()
-
-    def stop(self) -> None:
-        self.thread.stop(_STOP_SECONDS)
 
     def reconcile(self) -> None:
         """What the thread does; nothing that fails here ends it."""

@@ -120,7 +120,7 @@ class Compute:
 
     def stop(self) -> None:
         """End what runs in the background."""
-        self.driver.vgpus.service.stop()
+        self.driver.vgpus.service.thread.stop()
 
     def update(self) -> None:
         """As the resource tracker does, at each start and every minute."""

@@ -25,7 +25,7 @@ import nova.virt
 
 from nova_vgpu import values
 from nova_vgpu.compute import planner
-from nova_vgpu.compute import reconcile_thread
+from nova_vgpu.compute import service
 from nova_vgpu.compute import shim
 from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.host import files
@@ -73,15 +73,15 @@ class NovaWithOurDriver(fixtures.Fixture):
 
     def _end_threads(self) -> None:
         """No thread of a driver outlives the test."""
-        start = reconcile_thread.ReconcileThread.start
+        start = service.ReconcileThread.start
 
-        def start_and_note(thread: reconcile_thread.ReconcileThread) -> None:
+        def start_and_note(thread: service.ReconcileThread) -> None:
             start(thread)
             self.addCleanup(thread.stop, PATIENCE)
 
         self.useFixture(
             fixtures.MockPatchObject(
-                reconcile_thread.ReconcileThread, 'start', start_and_note
+                service.ReconcileThread, 'start', start_and_note
             )
         )
 

@@ -16,7 +16,7 @@ import threading
 
 import testtools
 
-from nova_vgpu.compute import reconcile_thread
+from nova_vgpu.compute import service
 
 PATIENCE = 60.0
 #: So long that a test would not end before it.
@@ -42,8 +42,8 @@ class ReconcileThreadTest(testtools.TestCase):
         super().setUp()
         self.work = Work()
 
-    def make(self, seconds: float = NEVER) -> reconcile_thread.ReconcileThread:
-        thread = reconcile_thread.ReconcileThread(self.work, seconds)
+    def make(self, seconds: float = NEVER) -> service.ReconcileThread:
+        thread = service.ReconcileThread(self.work, seconds)
         self.addCleanup(thread.stop, PATIENCE)
         self.addCleanup(self.work.may_end.release, 1000)
         return thread
