@@ -31,7 +31,6 @@ from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
 
-from nova_vgpu.compute import nova_tables
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import operations as vgpu_operations
 from nova_vgpu.compute import planner as vgpu_planner
@@ -120,7 +119,7 @@ class LiveMigration:
         """The types of virtual functions, as Nova compares them."""
         functions = vgpu_devices.list_functions(self._planner.make_plan())
         return {
-            name: nova_tables.FUNCTION_PREFIX + vgpu.type_id
+            name: vgpu_planner.FUNCTION_PREFIX + vgpu.type_id
             for name, vf in functions.items()
             if name in names
             for vgpu in vf.vgpus

@@ -23,7 +23,6 @@ import contextlib
 import typing
 
 from nova_vgpu.compute import hotplug
-from nova_vgpu.compute import nova_tables
 from nova_vgpu.host import guests
 from nova_vgpu.host import libvirt_nodes
 from nova_vgpu.host import mdevs
@@ -172,7 +171,19 @@ class VirtAPI(typing.Protocol):
     reportclient: ReportClient
 
 
-class Driver(nova_tables.Tables, typing.Protocol):
+class Tables(typing.Protocol):
+    """The attributes of Nova's driver that hold what it makes of nova.conf."""
+
+    #: Ids of types, and resource classes, by the addresses of functions.
+    pgpu_type_mapping: dict[str, str]
+    mdev_class_mapping: dict[str, str]
+    #: GPUs that are not PCI devices, by name.
+    virtual_mdevs: set[str]
+    #: The types that a guest may have that migrates to this host.
+    supported_vgpu_types: list[str]
+
+
+class Driver(Tables, typing.Protocol):
     """What Nova's driver has and the collaborators ask of it."""
 
     _host: Host

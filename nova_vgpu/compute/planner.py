@@ -16,8 +16,10 @@
 It is made again only if the host has changed since: Nova asks often, and from
 many threads. Everything is decided by :mod:`nova_vgpu.plan`; what is kept here
 is what that has to be told: the declaration, the host, and what is remembered.
+Each plan is written to the tables where Nova's own methods look for it.
 """
 
+import collections
 from collections.abc import Callable
 from collections.abc import Mapping
 import dataclasses
@@ -28,6 +30,7 @@ from oslo_config import cfg
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import log
+from nova_vgpu.compute import nova_types
 from nova_vgpu.conf import devices
 from nova_vgpu.host import files
 from nova_vgpu.host import incremental_reader
@@ -40,6 +43,12 @@ from nova_vgpu.plan import address_matching
 from nova_vgpu.plan import assignment
 from nova_vgpu.plan import mapper
 from nova_vgpu.plan import type_matching
+
+STORE_FAILED = 'Could not store which GPUs this host has'
+#: In front of the type of a vGPU that is a virtual function, where Nova
+#: compares types before a live migration: one of the same type that is an
+#: mdev cannot take its place.
+FUNCTION_PREFIX = 'vfio:'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,17 +78,15 @@ class Planner:
         conf: cfg.ConfigOpts,
         connect: Callable[[], libvirt_nodes.Connection],
         failures: log.FailureLog,
-        planned: Callable[[values.Plan], None],
+        tables: nova_types.Tables,
     ) -> None:
-        """Nothing is read yet: libvirt may not be connected.
-
-        :param planned: is told of every plan, before it is returned.
-        """
+        """Nothing is read yet: libvirt may not be connected."""
         self._conf = conf
         self.connect = connect
         self._failures = failures
-        self._tell = planned
+        self._tables = tables
         self._problem_log = log.ProblemLog()
+        self.declaration = values.Declaration()
         # What ids of types meant, and which GPUs were here, when the service
         # started, or since then.
         self._configuration = values.Configuration()
@@ -95,23 +102,19 @@ class Planner:
         # stay.
         self._lock = threading.Lock()
         self._planned: _Planned | None = None
-        self._noted: frozenset[str] | None = None
+        self._stored: frozenset[str] | None = None
         self._validated = False
 
-    @property
-    def declaration(self) -> values.Declaration:
-        return self._configuration.declaration
+    def add_seen(self, addresses: frozenset[str]) -> bool:
+        """Let declared addresses be those of GPUs that were here.
 
-    @property
-    def seen(self) -> frozenset[str]:
-        """Declared addresses that are, or were, those of GPUs of this host."""
-        return self._configuration.seen
-
-    def add_seen(self, addresses: frozenset[str]) -> None:
-        """Let declared addresses be those of GPUs that were here."""
+        :returns: whether one of them was not known to be.
+        """
+        known = self._configuration.seen
         self._configuration = dataclasses.replace(
-            self._configuration, seen=self.seen | addresses
+            self._configuration, seen=known | addresses
         )
+        return not addresses <= known
 
     def read_declaration(self) -> values.Declaration:
         """Read what is declared, and what is stored of types and GPUs.
@@ -124,6 +127,7 @@ class Planner:
             others = [self._get_own_state_path()]
             loaded = state_files.recall(loaded, self.state_path, others)
         self._configuration = loaded
+        self.declaration = loaded.declaration
         return loaded.declaration
 
     def accept(self) -> None:
@@ -137,22 +141,23 @@ class Planner:
         )
 
     def _remember_gpus(self, host: values.Host) -> None:
-        """Note which declared GPUs are here, for when one of them fails."""
-        directory = state.StateDirectory(self._get_own_state_path())
+        """Store which declared GPUs are here, for when one of them fails."""
         seen = address_matching.list_seen(
-            self.seen, self.declaration.types, host
+            self._configuration.seen, self.declaration.types, host
         )
-        try:
-            if seen != self._noted:
-                state_files.write_gpus(directory, seen)
-        except exception.StateUnusable as error:
-            self._failures.say('Could not note which GPUs are here', error)
-        else:
-            self._failures.forget('Could not note which GPUs are here')
-        self._noted = seen
         self._configuration = dataclasses.replace(
             self._configuration, seen=seen
         )
+        if seen == self._stored:
+            return
+        directory = state.StateDirectory(self._get_own_state_path())
+        try:
+            state_files.write_gpus(directory, seen)
+        except exception.StateUnusable as error:
+            self._failures.say(STORE_FAILED, error)
+        else:
+            self._failures.forget(STORE_FAILED)
+            self._stored = seen
 
     def make_plan(self) -> values.Plan:
         """The plan for the host as it is now.
@@ -194,7 +199,7 @@ class Planner:
             )
             for gpu in plan.gpus
         }
-        self._tell(plan)
+        _fill_tables(self._tables, plan, self.declaration)
         # What is remembered from now on may lead to another plan.
         self._planned = (
             _Planned(host, plan, self.type_names)
@@ -267,3 +272,39 @@ class Planner:
 def _first(plan: values.Plan, gpu: str) -> values.Assignment | None:
     """What a GPU is to serve; one type is all that is accepted today."""
     return next(iter(plan.assignments_of(gpu)), None)
+
+
+def _fill_tables(
+    tables: nova_types.Tables, plan: values.Plan, declared: values.Declaration
+) -> None:
+    """Let Nova's own methods find the plan."""
+    types: dict[str, str] = {}
+    classes: dict[str, str] = collections.defaultdict(lambda: 'VGPU')
+    supported: set[str] = set()
+    for assigned in plan.assignments:
+        gpu = assigned.gpu
+        # As Nova writes addresses.
+        for name, address in (
+            (gpu.name, str(gpu)),
+            *((vf.name, str(vf.address)) for vf in gpu.vfs),
+        ):
+            classes[address] = assigned.declared.resource_class
+            if assigned.type and name in assigned.functions:
+                types[address] = assigned.type.id
+        if assigned.type:
+            supported.add(_label(gpu, assigned.type))
+    tables.pgpu_type_mapping = types
+    tables.mdev_class_mapping = classes
+    tables.virtual_mdevs = {
+        a.gpu.name for a in plan.assignments if a.gpu.address is None
+    }
+    tables.supported_vgpu_types = sorted(supported) or [
+        declared_type.name for declared_type in declared.types
+    ]
+
+
+def _label(gpu: values.PhysicalGPU, vgpu_type: values.VGPUType) -> str:
+    """What a type is called where Nova compares types."""
+    if gpu.framework is values.Framework.VENDOR_VFIO:
+        return FUNCTION_PREFIX + vgpu_type.id
+    return vgpu_type.id

@@ -170,10 +170,8 @@ class Service:
         try:
             self._planner.make_plan()
         except exception.InvalidLibvirtGPUConfig:
-            published = self._list_published()
-            if published <= self._planner.seen:
+            if not self._planner.add_seen(self._list_published()):
                 raise
-            self._planner.add_seen(published)
             self._planner.make_plan()
 
     def _list_published(self) -> frozenset[str]:

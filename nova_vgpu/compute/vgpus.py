@@ -14,13 +14,11 @@
 
 from oslo_config import cfg
 
-from nova_vgpu import values
 from nova_vgpu.compute import allocator
 from nova_vgpu.compute import guest_devices
 from nova_vgpu.compute import locking
 from nova_vgpu.compute import log
 from nova_vgpu.compute import migration
-from nova_vgpu.compute import nova_tables
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import operations
 from nova_vgpu.compute import planner
@@ -44,15 +42,11 @@ class VGPUs:
 
     def __init__(self, nova: nova_types.Driver, conf: cfg.ConfigOpts) -> None:
         self.failures = log.FailureLog()
-
-        def fill_tables(plan: values.Plan) -> None:
-            nova_tables.fill(nova, plan, self.planner.declaration)
-
         self.planner = planner.Planner(
             conf,
             lambda: nova._host.get_connection(),
             self.failures,
-            fill_tables,
+            nova,
         )
         self.publisher = publisher.Publisher(
             self.failures,

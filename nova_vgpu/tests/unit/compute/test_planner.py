@@ -13,6 +13,7 @@
 """The planner, without Nova: what is declared, and when a plan is made."""
 
 import pathlib
+import types
 import typing
 
 import fixtures
@@ -20,9 +21,9 @@ from oslo_config import cfg
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu import values
 from nova_vgpu.compute import log
 from nova_vgpu.compute import planner
+from nova_vgpu.host import state_files
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import kernel
 from nova_vgpu.tests import hosts
@@ -36,7 +37,7 @@ class PlannerTest(testtools.TestCase):
         self.log = self.useFixture(fixtures.FakeLogger())
         self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.kernel = kernel.Kernel(hosts.gpu('84:00.0', boards.T4))
-        self.planned: list[values.Plan] = []
+        self.tables: typing.Any = types.SimpleNamespace()
 
     def make(self, lines: str = '') -> planner.Planner:
         file = self.root / 'nova.conf'
@@ -47,9 +48,7 @@ class PlannerTest(testtools.TestCase):
         def connect() -> typing.NoReturn:
             raise AssertionError('libvirt is not asked')
 
-        made = planner.Planner(
-            conf, connect, log.FailureLog(), self.planned.append
-        )
+        made = planner.Planner(conf, connect, log.FailureLog(), self.tables)
         made.sysfs = self.kernel.files
         made.state_path = str(self.root / 'state')
         made.own_state_path = str(self.root / 'own')
@@ -63,12 +62,16 @@ class PlannerTest(testtools.TestCase):
         (assigned,) = plan.assignments
         self.assertEqual(T4, assigned.gpu.name)
         self.assertIs(plan, made.make_plan())
-        self.assertIs(plan, self.planned[-1])
+        self.assertEqual(['nvidia-233'], self.tables.supported_vgpu_types)
+        self.assertEqual(
+            {'0000:84:00.0': 'nvidia-233'}, self.tables.pgpu_type_mapping
+        )
         self.assertEqual('GRID T4-8Q', made.type_names['nvidia-233'])
         self.kernel.gpus[:] = []
         self.kernel.settle()
         self.assertEqual((), made.make_plan().assignments)
-        self.assertEqual(3, len(self.planned))
+        self.assertEqual(['T4-8Q'], self.tables.supported_vgpu_types)
+        self.assertEqual({}, self.tables.pgpu_type_mapping)
 
     def test_only_the_first_plan_stops_the_service(self) -> None:
         lines = (
@@ -80,7 +83,7 @@ class PlannerTest(testtools.TestCase):
             self.assertRaises(
                 exception.InvalidLibvirtGPUConfig, made.make_plan
             )
-        self.assertEqual([], self.planned)
+        self.assertEqual({}, vars(self.tables))
         made.accept()
         (assigned,) = made.make_plan().assignments
         self.assertEqual(T4, assigned.gpu.name)
@@ -99,3 +102,20 @@ class PlannerTest(testtools.TestCase):
     def test_with_nothing_declared_no_file_is_read(self) -> None:
         self.make()
         self.assertEqual(['nova.conf'], [p.name for p in self.root.iterdir()])
+
+    def test_what_could_not_be_stored_is_stored_with_the_next_plan(
+        self,
+    ) -> None:
+        own = self.root / 'own'
+        own.write_text('not a directory')
+        made = self.make(
+            '[devices]\nenabled_vgpu_types = T4-8Q\n'
+            '[vgpu_T4-8Q]\ndevice_addresses = 0000:84:00.0\n'
+        )
+        made.make_plan()
+        self.assertIn(planner.STORE_FAILED, self.log.output)
+        own.unlink()
+        self.kernel.gpus[:] = []
+        self.kernel.settle()
+        made.make_plan()
+        self.assertIn('84:00.0', (own / state_files.GPUS_FILE).read_text())
