@@ -174,7 +174,7 @@ def _storm(name: str, machine: machines.Machine) -> report.Figures:
         with contextlib.ExitStack() as stack:
             if name == report.OURS:
                 # As its spawn does.
-                stack.enter_context(driver.vgpus.operations.run())
+                stack.enter_context(driver.vgpus.allocator.operation())
             chosen = driver._allocate_mdevs(allocation)
             guest = guest_config.LibvirtConfigGuest()
             driver._guest_add_mdevs(guest, chosen)

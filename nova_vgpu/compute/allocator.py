@@ -11,11 +11,16 @@
 #    under the License.
 
 
-"""How a server gets its vGPUs: chosen, made if need be, and kept for it."""
+"""How a server gets its vGPUs: chosen, made if need be, and kept for it.
+
+What an operation on a server allocates stays the server's until the operation
+ends: by then its guest is defined, or the operation failed.
+"""
 
 from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
+import contextlib
 import errno
 import typing
 
@@ -24,12 +29,13 @@ from nova.virt.libvirt import driver as libvirt_driver
 from oslo_log import log as logging
 from oslo_utils import uuidutils
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import locking
 from nova_vgpu.compute import log
 from nova_vgpu.compute import nova_types
-from nova_vgpu.compute import operations as vgpu_operations
 from nova_vgpu.compute import planner as vgpu_planner
+from nova_vgpu.compute import reconciler as vgpu_reconciler
 from nova_vgpu.compute import usage as vgpu_usage
 from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.reconcile import vgpu_facts
@@ -38,24 +44,76 @@ LOG = logging.getLogger(__name__)
 
 
 class Allocator:
-    """Chooses and makes vGPUs."""
+    """Chooses and makes vGPUs, and keeps them for operations on servers."""
 
     def __init__(
         self,
         planner: vgpu_planner.Planner,
         usage: vgpu_usage.Usage,
         devices: vgpu_devices.VGPUDevices,
-        operations: vgpu_operations.Operations,
+        reconciler: vgpu_reconciler.Reconciler,
         failures: log.FailureLog,
     ) -> None:
         self._planner = planner
         self._usage = usage
         self._devices = devices
-        self._operations = operations
+        self._reconciler = reconciler
         self._failures = failures
         #: Functions on which no vGPU could be created, in the order in which
         #: they failed. The creation lock guards it.
         self._bad_functions: dict[str, None] = {}
+
+    # -- operations on servers ----------------------------------------------
+
+    @contextlib.contextmanager
+    def operation(self) -> Iterator[None]:
+        """Keep what is allocated until its guest is defined; else release it.
+
+        :raises ComputeResourcesUnavailable: in place of an error of this
+            project, which Nova does not know: a server's fault would have the
+            name of its class for a text.
+        """
+        done, ended = False, list[str]()
+        try:
+            with self._usage.pending.during_operation() as ended, _as_novas():
+                yield
+            done = True
+        finally:
+            if ended and not done:
+                self._reconciler.release(set(ended))
+            elif ended:
+                self._usage.attached.add(ended)
+
+    @contextlib.contextmanager
+    def releasing(self, instance: nova_types.Instance) -> Iterator[None]:
+        """Release what a server has when its guest is undefined."""
+        had: set[str] = set()
+        with self._reconciler.logging_failures():
+            had.update(
+                vgpu.name for vgpu in self._usage.list_attached(instance.uuid)
+            )
+        yield
+        self._usage.attached.remove(had)
+        functions = set(filter(vgpu_devices.is_function, had))
+        # One that migrated while it ran left no guest behind.
+        functions |= self._usage.functions.list_of(instance.uuid)
+        if functions:
+            self._reconciler.release(functions)
+
+    def reserve_own(self, instance: nova_types.Instance) -> list[str]:
+        """Keep what a server has, before its guest stops showing it.
+
+        A server that has no vGPU waits for no lock.
+        """
+        if not self._usage.list_of(instance.uuid):
+            return []
+        self._usage.pending.hold()
+        with locking.hold_allocation():
+            own = self._usage.list_of(instance.uuid)
+            self._usage.pending.add(own)
+        return own
+
+    # -- vGPUs of a server --------------------------------------------------
 
     def allocate(
         self,
@@ -71,7 +129,7 @@ class Allocator:
             then for :meth:`create`.
         """
         # Not Nova's lock, which is taken within and cannot be taken twice.
-        with self._operations.run():
+        with self.operation():
             self._usage.pending.hold()
             with locking.hold_allocation():
                 chosen: list[str] = []
@@ -220,6 +278,24 @@ class Allocator:
                 error,
             )
         return created
+
+
+@contextlib.contextmanager
+def _as_novas() -> Iterator[None]:
+    try:
+        yield
+    except (
+        exception.BusyError,
+        exception.HostUnreadable,
+        exception.StateUnusable,
+    ) as error:
+        raise unavailable(str(error)) from error
+
+
+def unavailable(reason: str) -> nova_exception.ComputeResourcesUnavailable:
+    # Nova 33 says that a guest does not resume with its host, but not why.
+    LOG.error(reason)
+    return nova_exception.ComputeResourcesUnavailable(reason=reason)
 
 
 def _is_of_host(error: typing.Any) -> bool:

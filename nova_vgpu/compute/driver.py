@@ -199,7 +199,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         """Extends Nova's: vGPUs are pending until the guest is defined."""
         cyborgs = guest_devices.list_accelerators(kwargs.get('accel_info'))
         with (
-            self.vgpus.operations.run(),
+            self.vgpus.allocator.operation(),
             self.vgpus.guest_devices.marking(cyborgs),
         ):
             super().spawn(*args, **kwargs)
@@ -208,7 +208,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         self, *args: typing.Any, **kwargs: typing.Any
     ) -> None:
         """Extends Nova's: vGPUs are pending until the guest is defined."""
-        with self.vgpus.operations.run():
+        with self.vgpus.allocator.operation():
             super().finish_migration(*args, **kwargs)
 
     # -- a guest that has vGPUs, and is defined or started again -----------
@@ -332,7 +332,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         keep_nvram: bool = False,
     ) -> None:
         """Extends Nova's: functions that the guest had lose their types."""
-        with self.vgpus.operations.releasing(instance):
+        with self.vgpus.allocator.releasing(instance):
             super()._undefine_domain(
                 instance, keep_vtpm=keep_vtpm, keep_nvram=keep_nvram
             )

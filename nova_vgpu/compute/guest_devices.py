@@ -33,7 +33,7 @@ import typing
 from nova.virt.libvirt import config as guest_config
 
 from nova_vgpu import values
-from nova_vgpu.compute import operations
+from nova_vgpu.compute import allocator
 from nova_vgpu.compute import planner as vgpu_planner
 from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.host import guests
@@ -110,7 +110,7 @@ class GuestDevices:
                 address = functions[name].address
                 guest.add_device(make_function(address, alias))
             else:
-                raise operations.unavailable(
+                raise allocator.unavailable(
                     f'The vGPU on {name} does not exist. "nova-vgpu check" '
                     'may show why.'
                 )

@@ -31,8 +31,8 @@ from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
 
+from nova_vgpu.compute import allocator as vgpu_allocator
 from nova_vgpu.compute import nova_types
-from nova_vgpu.compute import operations as vgpu_operations
 from nova_vgpu.compute import planner as vgpu_planner
 from nova_vgpu.compute import reconciler as vgpu_reconciler
 from nova_vgpu.compute import usage as vgpu_usage
@@ -63,13 +63,13 @@ class LiveMigration:
         planner: vgpu_planner.Planner,
         usage: vgpu_usage.Usage,
         reconciler: vgpu_reconciler.Reconciler,
-        operations: vgpu_operations.Operations,
+        allocator: vgpu_allocator.Allocator,
     ) -> None:
         self._host = host
         self._planner = planner
         self._usage = usage
         self._reconciler = reconciler
-        self._operations = operations
+        self._allocator = allocator
 
     def check_source(self, instance: nova_types.Instance) -> None:
         """Nova's own requirement, for a server that has functions.
@@ -93,7 +93,7 @@ class LiveMigration:
         if any(map(vgpu_devices.is_function, _list_asked(data))):
             self._require_function_migration(instance)
         try:
-            with self._operations.run():
+            with self._allocator.operation():
                 yield
         except nova_exception.ComputeResourcesUnavailable as error:
             raise nova_exception.MigrationPreCheckError(

@@ -32,10 +32,9 @@ from nova_vgpu import values
 from nova_vgpu.compute import allocator as vgpu_allocator
 from nova_vgpu.compute import guest_devices as vgpu_guest_devices
 from nova_vgpu.compute import nova_types
-from nova_vgpu.compute import operations as vgpu_operations
 from nova_vgpu.compute import planner as vgpu_planner
 from nova_vgpu.compute import reconciler as vgpu_reconciler
-from nova_vgpu.compute import server_allocations
+from nova_vgpu.compute import tree as vgpu_tree
 from nova_vgpu.compute import usage as vgpu_usage
 from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.plan import type_matching
@@ -43,7 +42,7 @@ from nova_vgpu.reconcile import vgpu_facts
 
 LOG = logging.getLogger(__name__)
 
-unavailable = vgpu_operations.unavailable
+unavailable = vgpu_allocator.unavailable
 
 
 class Recovery:
@@ -56,9 +55,8 @@ class Recovery:
         usage: vgpu_usage.Usage,
         devices: vgpu_devices.VGPUDevices,
         reconciler: vgpu_reconciler.Reconciler,
-        operations: vgpu_operations.Operations,
         allocator: vgpu_allocator.Allocator,
-        allocations: server_allocations.ServerAllocations,
+        allocations: vgpu_tree.ServerAllocations,
         guest_devices: vgpu_guest_devices.GuestDevices,
     ) -> None:
         self._nova = nova
@@ -66,7 +64,6 @@ class Recovery:
         self._usage = usage
         self._devices = devices
         self._reconciler = reconciler
-        self._operations = operations
         self._allocator = allocator
         self._allocations = allocations
         self._guest_devices = guest_devices
@@ -79,8 +76,8 @@ class Recovery:
         accel_info: vgpu_guest_devices.AccelInfo = None,
     ) -> Iterator[None]:
         """Let the server keep its vGPUs while its guest is not defined."""
-        with self._operations.run():
-            reserved = set(self._operations.reserve_own(instance))
+        with self._allocator.operation():
+            reserved = set(self._allocator.reserve_own(instance))
             cyborgs = vgpu_guest_devices.list_accelerators(accel_info)
             if reserved:
                 cyborgs |= self._read_accelerators(instance)
@@ -100,8 +97,8 @@ class Recovery:
         self, context: nova_types.Context, instance: nova_types.Instance
     ) -> Iterator[None]:
         """See that the vGPUs of a guest, which is as it was, are there."""
-        with self._operations.run():
-            own = set(self._operations.reserve_own(instance))
+        with self._allocator.operation():
+            own = set(self._allocator.reserve_own(instance))
             self._make_ready(context, instance, own)
             yield
 

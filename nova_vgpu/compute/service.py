@@ -31,8 +31,8 @@ from nova_vgpu.compute import log
 from nova_vgpu.compute import migration
 from nova_vgpu.compute import planner as vgpu_planner
 from nova_vgpu.compute import reconciler as vgpu_reconciler
-from nova_vgpu.compute import server_allocations
 from nova_vgpu.compute import suspension as vgpu_suspension
+from nova_vgpu.compute import tree
 from nova_vgpu.plan import address_matching
 
 LOG = logging.getLogger(__name__)
@@ -133,7 +133,7 @@ class Service:
         reconciler: vgpu_reconciler.Reconciler,
         suspension: vgpu_suspension.Suspension,
         live_migration: migration.LiveMigration,
-        allocations: server_allocations.ServerAllocations,
+        allocations: tree.ServerAllocations,
         failures: log.FailureLog,
     ) -> None:
         self._planner = planner

@@ -28,11 +28,11 @@ from nova.virt.libvirt import driver as libvirt_driver
 from oslo_log import log as logging
 
 from nova_vgpu import exception
+from nova_vgpu.compute import allocator as vgpu_allocator
 from nova_vgpu.compute import hotplug
 from nova_vgpu.compute import locking
 from nova_vgpu.compute import log
 from nova_vgpu.compute import nova_types
-from nova_vgpu.compute import operations as vgpu_operations
 from nova_vgpu.compute import usage as vgpu_usage
 
 LOG = logging.getLogger(__name__)
@@ -56,12 +56,12 @@ class Suspension:
         self,
         nova: nova_types.Driver,
         usage: vgpu_usage.Usage,
-        operations: vgpu_operations.Operations,
+        allocator: vgpu_allocator.Allocator,
         failures: log.FailureLog,
     ) -> None:
         self._nova = nova
         self._usage = usage
-        self._operations = operations
+        self._allocator = allocator
         self._failures = failures
         #: vGPUs that guests may still release, by the UUIDs of servers.
         self._detached: dict[str, Detached] = {}
@@ -72,7 +72,7 @@ class Suspension:
 
         If it fails, the server runs on with all that it had.
         """
-        with self._operations.run():
+        with self._allocator.operation():
             if not self._reserve_own(instance):
                 yield
                 return
@@ -96,7 +96,7 @@ class Suspension:
 
     def _reserve_own(self, instance: nova_types.Instance) -> list[str]:
         try:
-            return self._operations.reserve_own(instance)
+            return self._allocator.reserve_own(instance)
         except exception.NovaVGPUError as error:  # nothing has changed yet
             raise nova_exception.InstanceFaultRollback(
                 nova_exception.InstanceSuspendFailure(reason=str(error))

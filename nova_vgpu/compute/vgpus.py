@@ -20,14 +20,13 @@ from nova_vgpu.compute import locking
 from nova_vgpu.compute import log
 from nova_vgpu.compute import migration
 from nova_vgpu.compute import nova_types
-from nova_vgpu.compute import operations
 from nova_vgpu.compute import planner
 from nova_vgpu.compute import publisher
 from nova_vgpu.compute import reconciler
 from nova_vgpu.compute import recovery
-from nova_vgpu.compute import server_allocations
 from nova_vgpu.compute import service
 from nova_vgpu.compute import suspension
+from nova_vgpu.compute import tree
 from nova_vgpu.compute import usage
 from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.host import guests
@@ -63,15 +62,14 @@ class VGPUs:
         self.reconciler = reconciler.Reconciler(
             self.planner, self.usage, self.devices, self.failures
         )
-        self.operations = operations.Operations(self.usage, self.reconciler)
         self.allocator = allocator.Allocator(
             self.planner,
             self.usage,
             self.devices,
-            self.operations,
+            self.reconciler,
             self.failures,
         )
-        self.allocations = server_allocations.ServerAllocations(nova)
+        self.allocations = tree.ServerAllocations(nova)
         self.guest_devices = guest_devices.GuestDevices(self.planner)
         self.recovery = recovery.Recovery(
             nova,
@@ -79,20 +77,19 @@ class VGPUs:
             self.usage,
             self.devices,
             self.reconciler,
-            self.operations,
             self.allocator,
             self.allocations,
             self.guest_devices,
         )
         self.suspension = suspension.Suspension(
-            nova, self.usage, self.operations, self.failures
+            nova, self.usage, self.allocator, self.failures
         )
         self.live_migration = migration.LiveMigration(
             lambda: nova._host,
             self.planner,
             self.usage,
             self.reconciler,
-            self.operations,
+            self.allocator,
         )
         self.service = service.Service(
             self.planner,
