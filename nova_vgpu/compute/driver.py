@@ -103,7 +103,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
     ) -> None:
         """Extends Nova's, which takes VGPU from the node's own provider.
 
-        Before Stein it was there. If servers hold some of it that could not
+        Before Stein it was there. If servers have some of it that could not
         be moved to the providers of GPUs yet, Placement refuses that.
         """
         before = provider_tree.data(nodename).inventory

@@ -53,14 +53,14 @@ def get_directory() -> str:
     return directory
 
 
-@contextlib.contextmanager
-def hold_allocation(seconds: float = WAIT_SECONDS) -> Iterator[None]:
+def hold_allocation(
+    seconds: float = WAIT_SECONDS,
+) -> contextlib.AbstractContextManager[None]:
     """What is free now stays so, as far as this process is concerned.
 
     :raises BusyHereError: if another thread does not end.
     """
-    with _hold_in_process(_ALLOCATION, seconds):
-        yield
+    return _hold_in_process(_ALLOCATION, seconds)
 
 
 @contextlib.contextmanager

@@ -17,7 +17,6 @@ Nova knows how for mdevs, and for PCI devices that can; a virtual function that
 is a vGPU is checked like the former and moved like the latter.
 """
 
-from collections.abc import Callable
 from collections.abc import Container
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -59,13 +58,13 @@ class LiveMigration:
 
     def __init__(
         self,
-        host: Callable[[], nova_types.Host],
+        nova: nova_types.Driver,
         planner: vgpu_planner.Planner,
         usage: vgpu_usage.Usage,
         reconciler: vgpu_reconciler.Reconciler,
         allocator: vgpu_allocator.Allocator,
     ) -> None:
-        self._host = host
+        self._nova = nova
         self._planner = planner
         self._usage = usage
         self._reconciler = reconciler
@@ -107,11 +106,12 @@ class LiveMigration:
             libvirt_driver.MIN_VFIO_PCI_VARIANT_LIBVIRT_VERSION,
             libvirt_driver.MIN_VFIO_PCI_VARIANT_QEMU_VERSION,
         )
-        if not self._host().has_min_version(*needed):
+        host = self._nova._host
+        if not host.has_min_version(*needed):
             libvirt, qemu = map(libvirt_utils.version_to_string, needed)
             raise nova_exception.MigrationPreCheckError(
                 reason=f'Unable to migrate {instance.uuid}: its vGPU is a '
-                f'virtual function, and {self._host().get_hostname()} lacks '
+                f'virtual function, and {host.get_hostname()} lacks '
                 f'libvirt {libvirt} or QEMU {qemu}, which that needs'
             )
 
@@ -157,7 +157,7 @@ class LiveMigration:
         if _list_asked(data) and not self.get_note(instance):
             raise nova_exception.MigrationPreCheckError(
                 reason=f'Unable to migrate {instance.uuid}: nova-compute '
-                f'on {self._host().get_hostname()} was restarted since it '
+                f'on {self._nova._host.get_hostname()} was restarted since it '
                 'chose vGPUs for it. Try again.'
             )
 

@@ -29,7 +29,7 @@ from nova_vgpu.host import mdevs
 
 #: ``nova.context.RequestContext``: only handed on to Nova.
 Context = object
-#: What consumers hold of providers, by the UUIDs of the providers.
+#: What consumers have of providers, by the UUIDs of the providers.
 Allocations = dict[str, dict[str, dict[str, int]]]
 #: vGPUs that Nova noted for servers, by the UUIDs of the servers.
 Notes = dict[str, list[str]]
@@ -93,7 +93,7 @@ class Host(typing.Protocol):
 
 #: What a provider offers, by resource class.
 Inventories = dict[str, dict[str, typing.Any]]
-#: What consumers hold, by their UUIDs, as Placement tells it.
+#: The allocations of consumers, by their UUIDs, as Placement tells it.
 Consumers = dict[str, dict[str, typing.Any]]
 
 

@@ -42,7 +42,7 @@ from nova_vgpu.publish import take_over
 LOG = logging.getLogger(__name__)
 CONF = nova.conf.CONF
 
-MOVE_FAILED = 'Could not move what servers hold to the providers of GPUs'
+MOVE_FAILED = 'Could not move allocations to the providers of GPUs'
 #: Nova repeats an update three times; the last one has to end well.
 _MOVES = 2
 
@@ -103,7 +103,7 @@ class Publisher:
         node: str,
         before: nova_types.Inventories,
     ) -> None:
-        """Keep the VGPU that servers hold of the node's own provider.
+        """Keep the VGPU that servers have of the node's own provider.
 
         :param before: what it offered before Nova's driver set its inventory.
         """
@@ -174,9 +174,10 @@ class Publisher:
                 for inventory in change.after:
                     if inventory.resource_class != wanted.resource_class:
                         LOG.warning(
-                            'Provider %s: servers hold %s, which is not '
-                            'declared any more. The rest of it is reserved '
-                            'until they are gone; %s is offered beside it.',
+                            'Provider %s: %s is not declared any more, but '
+                            'servers have allocations of it. The rest of it '
+                            'is reserved until they are deleted or moved; %s '
+                            'is offered as well.',
                             change.name,
                             inventory.resource_class,
                             wanted.resource_class,
@@ -191,7 +192,7 @@ class Publisher:
                 )
 
     def _take_over(self, before: values.PlacementTree) -> None:
-        """Move what servers hold to the providers of GPUs, in Placement.
+        """Move allocations to the providers of GPUs, in Placement.
 
         :raises ResourceProviderUpdateConflict: if anything was tried, for
             what Nova knows of Placement is outdated then. Nova reads it again
@@ -246,7 +247,8 @@ class Publisher:
                 context, fresh, allocations=moved or None
             )
             LOG.info(
-                'Moved what %s consumers hold to the providers of GPUs.',
+                'Moved the allocations of %s consumers to the providers of '
+                'GPUs.',
                 len(moved),
             )
         return decided

@@ -49,7 +49,7 @@ from nova_vgpu.reconcile import steps
 LOG = logging.getLogger(__name__)
 
 FAILED = 'vGPU reconciliation failed'
-_RECORDS_FAILED = 'Could not tell what is kept by hand'
+RECORDS_FAILED = 'Could not read which VFs operators enabled'
 _SEE_LOG = 'The kernel log may say more (journalctl -k).'
 
 
@@ -185,9 +185,9 @@ class Reconciler:
         try:
             functions = state_files.read_vgpus(directory).functions
         except exception.StateUnusable as error:
-            self._failures.say(_RECORDS_FAILED, error)
+            self._failures.say(RECORDS_FAILED, error)
             return None
-        self._failures.forget(_RECORDS_FAILED)
+        self._failures.forget(RECORDS_FAILED)
         return values.VGPURecords(functions=functions)
 
     # -- doing it -----------------------------------------------------------

@@ -152,7 +152,7 @@ class Recovery:
         if self._list_lost_mdevs(mdevs):
             self._reconciler.start_mdevs_in_use()
         if mdevs:
-            self._clear_mistakes(instance, mdevs)
+            self._remove_mdevs_to_recreate(instance, mdevs)
         lost = self._list_lost_mdevs(mdevs)
         if lost:
             self._create_lost(context, instance, lost)
@@ -177,7 +177,7 @@ class Recovery:
                     'why.'
                 )
 
-    def _clear_mistakes(
+    def _remove_mdevs_to_recreate(
         self, instance: nova_types.Instance, mdevs: Set[str]
     ) -> None:
         """Remove mdevs that are of other types than were given to guests.
@@ -188,10 +188,12 @@ class Recovery:
 
         :raises ComputeResourcesUnavailable: if one of the server's stays.
         """
-        if not list(self._list_mistakes(instance, mdevs)):
+        if not list(self._list_mdevs_to_recreate(instance, mdevs)):
             return
         self._reconciler.reconcile()
-        for uuid, current, noted in self._list_mistakes(instance, mdevs):
+        for uuid, current, noted in self._list_mdevs_to_recreate(
+            instance, mdevs
+        ):
             raise unavailable(
                 f'vGPU {uuid} of {instance.uuid} is of type {current}, but '
                 f'the server was built with {noted}: type ids have changed '
@@ -199,7 +201,7 @@ class Recovery:
                 '"nova-vgpu apply", which replaces it or reports why not.'
             )
 
-    def _list_mistakes(
+    def _list_mdevs_to_recreate(
         self, instance: nova_types.Instance, mdevs: Set[str]
     ) -> Iterator[tuple[str, str, str | None]]:
         """mdevs of a server, with what they are and what they should be."""
@@ -251,12 +253,10 @@ class Recovery:
             if assigned.gpu.name == self._find_gpu(context, provider)
         ]
         own = self._usage.list_attached(instance.uuid)
-        there = {vgpu.name for gpu in plan.gpus for vgpu in gpu.all_vgpus}
         for vgpu in own:
             # What is there has its place already.
             for assigned in places:
-                names = {found.name for found in assigned.gpu.all_vgpus}
-                if vgpu.name in there and vgpu.name in names:
+                if vgpu.name in {v.name for v in assigned.gpu.all_vgpus}:
                     places.remove(assigned)
                     break
         types = {vgpu.name: vgpu.type_name for vgpu in own}

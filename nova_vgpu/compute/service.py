@@ -21,8 +21,6 @@ build needs.
 from collections.abc import Callable
 import threading
 
-from nova import context as nova_context
-from nova import exception as nova_exception
 from oslo_log import log as logging
 
 from nova_vgpu import exception
@@ -170,21 +168,13 @@ class Service:
         try:
             self._planner.make_plan()
         except exception.InvalidLibvirtGPUConfig:
-            if not self._planner.add_seen(self._list_published()):
+            addresses = address_matching.list_addresses(
+                self._planner.declaration.types
+            )
+            published = self._allocations.list_published(addresses)
+            if not self._planner.add_seen(published):
                 raise
             self._planner.make_plan()
-
-    def _list_published(self) -> frozenset[str]:
-        """Declared addresses for which Placement has a provider."""
-        addresses = address_matching.list_addresses(
-            self._planner.declaration.types
-        )
-        try:
-            return self._allocations.list_published(
-                nova_context.get_admin_context(), addresses
-            )
-        except nova_exception.ComputeHostNotFound:
-            return frozenset()  # this node never ran before
 
     def reconcile(self) -> None:
         """What the thread does; nothing that fails here ends it."""

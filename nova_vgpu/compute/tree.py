@@ -24,6 +24,8 @@ import copy
 import dataclasses
 import typing
 
+from nova import context as nova_context
+from nova import exception as nova_exception
 from nova import objects
 import nova.conf
 
@@ -256,11 +258,13 @@ class ServerAllocations:
         node = tree.data(provider.parent_uuid).name
         return provider.name.removeprefix(f'{node}_')
 
-    def list_published(
-        self, context: nova_types.Context, addresses: Iterable[str]
-    ) -> frozenset[str]:
+    def list_published(self, addresses: Iterable[str]) -> frozenset[str]:
         """Those addresses for which Placement has a provider of this node."""
-        tree = self.ensure_provider_tree(context)
+        context = nova_context.get_admin_context()
+        try:
+            tree = self.ensure_provider_tree(context)
+        except nova_exception.ComputeHostNotFound:
+            return frozenset()  # this node never ran before
         node = self._nova._host.get_hostname()
         return frozenset(
             address

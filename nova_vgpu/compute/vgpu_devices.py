@@ -29,7 +29,6 @@ from nova_vgpu import values
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import privileged
 from nova_vgpu.host import guests
-from nova_vgpu.host import virtual_functions
 
 #: libvirt drops an mdev when udev tells that it is gone, seconds later on a
 #: host that is busy.
@@ -69,17 +68,11 @@ class VGPUDevices:
         self.nova = nova
         self.connection = Connection(nova)
 
-    def set_type(
-        self, vf: values.VirtualFunction, vgpu_type: values.VGPUType | None
-    ) -> None:
-        """Make a vGPU of a virtual function; None: make it free again.
+    def write_type(self, address: str, number: int) -> None:
+        """Make a vGPU of a virtual function; 0: make it free again.
 
         :raises OSError: if the kernel, or Nova's privileged helper, refuses.
         """
-        number = virtual_functions.number_of(vgpu_type) if vgpu_type else 0
-        self.write_type(str(vf.address), number)
-
-    def write_type(self, address: str, number: int) -> None:
         try:
             privileged.write_type(address, number)
         except (

@@ -85,7 +85,7 @@ class VGPUs:
             nova, self.usage, self.allocator, self.failures
         )
         self.live_migration = migration.LiveMigration(
-            lambda: nova._host,
+            nova,
             self.planner,
             self.usage,
             self.reconciler,

@@ -727,7 +727,7 @@ def _levels(called: str) -> frozenset[str]:
         return frozenset({level[1].upper().replace('EXCEPTION', 'ERROR')})
     return {
         'unavailable': frozenset({'ERROR'}),
-        'operations.unavailable': frozenset({'ERROR'}),
+        'allocator.unavailable': frozenset({'ERROR'}),
         'self._failures.say': frozenset({'WARNING'}),
         # Which of the two, is up to the problem.
         'say': frozenset({'WARNING', 'ERROR'}),

@@ -208,7 +208,9 @@ class ChangesTest(OurTestBase):
         self.assertEqual(
             {'VGPU': (8, 1), 'CUSTOM_OLD': (8, 7)}, self.offers(T4)
         )
-        self.assertIn('servers hold CUSTOM_OLD', self.stdlog.logger.output)
+        self.assertIn(
+            'CUSTOM_OLD is not declared any more', self.stdlog.logger.output
+        )
         # The server is still known to have a vGPU.
         self.guest_of(second).undefine()
         self._reboot_server(second, hard=True)

@@ -20,6 +20,7 @@ import nova.conf
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.compute import reconciler
 from nova_vgpu.host import locks
 from nova_vgpu.host import state
 from nova_vgpu.host import state_files
@@ -169,9 +170,7 @@ class IdleFunctionsTest(test_vendor_vfio.VendorVFIOTestBase):
         self.assertEqual([test_vendor_vfio.L40S_24Q, 0, 0], self.kept_types())
         (pathlib.Path(root) / state_files.VGPUS_FILE).write_text('nonsense')
         self._run_periodics()
-        self.assertIn(
-            'Could not tell what is kept by hand', self.stdlog.logger.output
-        )
+        self.assertIn(reconciler.RECORDS_FAILED, self.stdlog.logger.output)
         self.assertEqual([test_vendor_vfio.L40S_24Q, 0, 0], self.kept_types())
 
     def test_those_that_were_made_ahead_keep_their_type(self) -> None:
