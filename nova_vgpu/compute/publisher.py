@@ -68,6 +68,9 @@ class Publisher:
         self._moves_left = _MOVES
         self._additional: tree.Additional | None = None
         self._target = providers.Target(values.Plan(), '')
+        # The tree of the last update, if that had nothing to change, whatever
+        # is in use.
+        self._settled: values.PlacementTree | None = None
 
     def update(
         self, provider_tree: tree.Tree, node: str, plan: values.Plan
@@ -80,15 +83,22 @@ class Publisher:
         """
         if self._target.plan is not plan or self._target.node != node:
             self._target = providers.Target(plan, node, providers.Mode.DRIVER)
+            self._settled = None
         additional = self.read_provider_config()
         before = tree.read(provider_tree, node, additional)
+        if before == self._settled:
+            return
+        self._settled = None
         if take_over.is_needed(self._target, before):
             self._take_over(before)
             return
         self._moves_left = _MOVES
-        decided = self._decide(before)
-        self._problem_log.say(decided.problems)
+        decided = decision.decide(self._target, before)
         own = providers.list_own(self._target, before) if additional else ()
+        if not decided.changes and not own:
+            self._settled = before
+        decided = self._decide_with_usage(decided, before)
+        self._problem_log.say(decided.problems)
         if not decided.changes and not own:
             return
         with tree.all_or_nothing(provider_tree):
@@ -147,9 +157,10 @@ class Publisher:
             }
         return self._additional
 
-    def _decide(self, before: values.PlacementTree) -> values.Difference:
-        """Decide with the usage of those providers that it matters for."""
-        decided = decision.decide(self._target, before)
+    def _decide_with_usage(
+        self, decided: values.Difference, before: values.PlacementTree
+    ) -> values.Difference:
+        """Decide again, with usage where it matters."""
         dependent = decision.list_dependent(decided)
         if not dependent:
             return decided

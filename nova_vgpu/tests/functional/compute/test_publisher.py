@@ -34,6 +34,10 @@ FIRST, SECOND = test_decision.FIRST, test_decision.SECOND
 PLAN = test_decision.PLAN
 
 
+def unused(*_args: object) -> typing.NoReturn:
+    raise AssertionError
+
+
 class Client:
     """As much of Nova's client of Placement as tells usage."""
 
@@ -132,6 +136,36 @@ class PublisherTest(testtools.TestCase):
         self.assertEqual({trees.NODE, f'{trees.NODE}_{FIRST}'}, set(before))
         self.assertEqual([], self.publish(PLAN, tree, novas))
         self.assertEqual(before, content_of_novas(novas))
+
+    def test_nothing_is_decided_again_for_the_same_tree_and_plan(self) -> None:
+        tree = trees.make_tree(trees.ROOT, trees.held(FIRST, VGPU=8))
+        novas = make_novas(tree)
+        client: typing.Any = Client(tree)
+        made = publisher.Publisher(log.FailureLog(), lambda: client, unused)
+        made.update(novas, trees.NODE, PLAN)
+        made.update(novas, trees.NODE, PLAN)
+        with fixtures.MockPatchObject(decision, 'decide', unused):
+            made.update(novas, trees.NODE, PLAN)
+        before = content_of_novas(novas)
+        novas.update_traits(f'{trees.NODE}_{FIRST}', [])
+        made.update(novas, trees.NODE, PLAN)
+        self.assertEqual(before, content_of_novas(novas))
+        made.update(novas, trees.NODE, PLAN)
+        made.update(novas, trees.NODE, values.Plan())
+        self.assertEqual({trees.NODE}, set(content_of_novas(novas)))
+
+    def test_a_provider_goes_when_its_last_server_is_gone(self) -> None:
+        """Although the tree is the same as when it was in use."""
+        tree = trees.make_tree(trees.ROOT, trees.held(SECOND, VGPU=4, used=1))
+        client: typing.Any = Client(tree)
+        novas = make_novas(tree)
+        made = publisher.Publisher(log.FailureLog(), lambda: client, tuple)
+        for _ in range(3):
+            made.update(novas, trees.NODE, PLAN)
+        self.assertTrue(novas.exists(f'{trees.NODE}_{SECOND}'))
+        client.used = {held.uuid: {} for held in tree.providers}
+        made.update(novas, trees.NODE, PLAN)
+        self.assertFalse(novas.exists(f'{trees.NODE}_{SECOND}'))
 
     def test_classes_of_provider_yaml_are_those_of_one_provider(self) -> None:
         """Nova adds them later, and refuses those that are there already.
