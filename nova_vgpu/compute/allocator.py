@@ -76,9 +76,15 @@ class Allocator:
         """
         done, ended = False, list[str]()
         try:
-            with self._usage.pending.during_operation() as ended, _as_novas():
+            with self._usage.pending.during_operation() as ended:
                 yield
             done = True
+        except (
+            exception.BusyError,
+            exception.HostUnreadable,
+            exception.StateUnusable,
+        ) as error:
+            raise unavailable(str(error)) from error
         finally:
             if ended and not done:
                 self._reconciler.release(set(ended))
@@ -280,18 +286,6 @@ class Allocator:
                 error,
             )
         return created
-
-
-@contextlib.contextmanager
-def _as_novas() -> Iterator[None]:
-    try:
-        yield
-    except (
-        exception.BusyError,
-        exception.HostUnreadable,
-        exception.StateUnusable,
-    ) as error:
-        raise unavailable(str(error)) from error
 
 
 def unavailable(reason: str) -> nova_exception.ComputeResourcesUnavailable:

@@ -70,8 +70,8 @@ class Planner:
     sysfs: files.Files | None = files.Files(sysfs.DEFAULT_ROOT)
     #: Where the commands keep what one run has to tell the next.
     state_path: str = state.DEFAULT_PATH
-    #: Where nova-compute's user may write; None: below Nova's ``state_path``.
-    own_state_path: str | None = None
+    #: Where nova-compute's user may write; empty: below Nova's ``state_path``.
+    own_state_path: str = ''
 
     def __init__(
         self,
@@ -124,8 +124,12 @@ class Planner:
         """
         loaded = values.Configuration(*devices.read_declaration(self._conf))
         if loaded.declaration.types:
-            others = [self._get_own_state_path()]
-            loaded = state_files.recall(loaded, self.state_path, others)
+            self.own_state_path = self.own_state_path or (
+                f'{self._conf.state_path}/{state_files.NOVA_DIRECTORY}'
+            )
+            loaded = state_files.recall(
+                loaded, self.state_path, [self.own_state_path]
+            )
         self._configuration = loaded
         self.declaration = loaded.declaration
         return loaded.declaration
@@ -133,12 +137,6 @@ class Planner:
     def accept(self) -> None:
         """From now on nothing that is wrong stops the service."""
         self._validated = True
-
-    def _get_own_state_path(self) -> str:
-        return (
-            self.own_state_path
-            or f'{self._conf.state_path}/{state_files.NOVA_DIRECTORY}'
-        )
 
     def _remember_gpus(self, host: values.Host) -> None:
         """Store which declared GPUs are here, for when one of them fails."""
@@ -150,7 +148,7 @@ class Planner:
         )
         if seen == self._stored:
             return
-        directory = state.StateDirectory(self._get_own_state_path())
+        directory = state.StateDirectory(self.own_state_path)
         try:
             state_files.write_gpus(directory, seen)
         except exception.StateUnusable as error:

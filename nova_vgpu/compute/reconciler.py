@@ -158,24 +158,23 @@ class Reconciler:
     ) -> tuple[values.Usage, bool]:
         """What is in use, and whether it is known what operators enabled."""
         in_use = self._usage.read()
+        # Functions that Nova's PCI tracker gives out, with any type.
+        passed_through = {
+            name
+            for gpu in plan.gpus
+            for name in nova_conflicts.find_listed(
+                self._planner.declaration.pci_devices, gpu
+            )
+        }
         left = self._usage.functions.list_left(in_use.guests, plan)
         records = self._read_records()
         usage = values.Usage(
             in_use.guests,
             records=records or values.VGPURecords(),
             claimed=in_use.pending,
-            released=(left | released) - self._list_pci_devices(plan),
+            released=(left | released) - passed_through,
         )
         return usage, records is not None
-
-    def _list_pci_devices(self, plan: values.Plan) -> frozenset[str]:
-        """The functions that Nova's PCI tracker gives out, with any type."""
-        specs = self._planner.declaration.pci_devices
-        return frozenset(
-            name
-            for gpu in plan.gpus
-            for name in nova_conflicts.find_listed(specs, gpu)
-        )
 
     def _read_records(self) -> values.VGPURecords | None:
         """The functions that operators enabled; None if that is not known."""

@@ -84,7 +84,12 @@ class Recovery:
             own = reserved - cyborgs
             if own:
                 self._make_ready(context, instance, own)
-            elif self._asks_for_vgpus(instance):
+            # Placement knows for certain, but servers that have no vGPU must
+            # start without it.
+            elif asks_for(
+                instance.flavor.extra_specs,
+                self._nova._get_supported_mdev_resource_classes(),
+            ):
                 self._choose_again(context, instance)
             try:
                 with self._guest_devices.marking(cyborgs):
@@ -106,16 +111,6 @@ class Recovery:
         """The mdevs of a server that are known to be Cyborg's."""
         guest = self._usage.read_guest(instance.uuid)
         return guest.accelerators if guest else frozenset()
-
-    def _asks_for_vgpus(self, instance: nova_types.Instance) -> bool:
-        """Whether a server may hold vGPUs, by its flavor alone.
-
-        Placement knows for certain, but other servers must start without it.
-        """
-        return asks_for(
-            instance.flavor.extra_specs,
-            self._nova._get_supported_mdev_resource_classes(),
-        )
 
     def _choose_again(
         self, context: nova_types.Context, instance: nova_types.Instance
