@@ -150,7 +150,7 @@ class Allocator:
         """vGPUs of a GPU that are there and not in use; None: of any."""
         return {
             name
-            for assigned in self._plan_for(device)
+            for assigned in self._planner.plan_gpu(device)
             for name in self._usage.list_idle(assigned)
         }
 
@@ -163,7 +163,7 @@ class Allocator:
             if there is no room.
         """
         with locking.hold_creation():
-            for assigned in self._plan_for(device):
+            for assigned in self._planner.plan_gpu(device):
                 occupied = self._usage.list_occupied(assigned)
                 rooms = vgpu_facts.list_rooms(assigned, occupied)
                 created = self._create_on_one(assigned, rooms, uuid)
@@ -172,22 +172,11 @@ class Allocator:
         if uuid is None:
             # One may have been released without our knowing.
             in_use = self._usage.read().names
-            for assigned in self._plan_for(device):
+            for assigned in self._planner.plan_gpu(device):
                 for name in vgpu_facts.list_idle(assigned, in_use):
                     return name
         LOG.error('No GPU has room for one more vGPU on %s.', device or 'any')
         return None
-
-    def _plan_for(self, device: str | None) -> tuple[values.Assignment, ...]:
-        """What a GPU serves; None is all of them.
-
-        :param device: its name, or that of a virtual function: providers are
-            those of Nova's driver until they are reshaped.
-        """
-        if device is None:
-            return self._planner.make_plan().assignments
-        assigned = self._planner.plan_gpu(self._planner.gpu_of(device))
-        return (assigned,) if assigned else ()
 
     def _create_on_one(
         self,

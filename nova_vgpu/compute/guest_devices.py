@@ -126,12 +126,10 @@ class GuestDevices:
                 if vgpu_devices.is_function(name)
                 else self._planner.find_parent(name)
             )
-            assigned = self._planner.plan_gpu(
-                self._planner.gpu_of(function or name)
-            )
-            if assigned is None:
+            assigned = self._planner.plan_gpu(function or name)
+            if not assigned:
                 return self._planner.make_plan().gpus
-            found.append(assigned.gpu)
+            found.append(assigned[0].gpu)
         return tuple(found)
 
 

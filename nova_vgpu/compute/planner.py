@@ -228,28 +228,33 @@ class Planner:
             for declared in self.declaration.types
         )
 
-    def plan_gpu(self, name: str) -> values.Assignment | None:
+    def plan_gpu(self, device: str | None) -> tuple[values.Assignment, ...]:
         """What a GPU serves as it is now, at no cost for the others.
 
-        :returns: None if nothing is declared for it.
+        :param device: its name, or that of a virtual function: providers are
+            those of Nova's driver until they are reshaped. None: all GPUs.
+        :returns: nothing if nothing is declared for it.
         """
-        planned = self._planned
+        if device is None:
+            return self.make_plan().assignments
+        name, planned = self.gpu_of(device), self._planned
         fresh = self._reader.read_gpu(name) if self._reader else None
-        before = _first(planned.plan, name) if planned else None
+        before = planned.plan.assignments_of(name) if planned else ()
         if (
-            planned is not None
-            and fresh is not None
-            and before is not None
+            planned is None
+            or fresh is None
+            or not before
+            or before[0].gpu.types != fresh.types
+            or before[0].gpu.functions != fresh.functions
             # One that has none may not have what is declared: see the mapper.
-            and before.type is not None
-            and before.gpu.types == fresh.types
-            and before.gpu.functions == fresh.functions
+            or any(assigned.type is None for assigned in before)
         ):
-            placed = dataclasses.replace(
-                before, gpu=fresh, type=None, capacity=None
-            )
-            return assignment.resolve(placed, planned.names)[0]
-        return _first(self.make_plan(), name)
+            return self.make_plan().assignments_of(name)
+        placed = (
+            dataclasses.replace(assigned, gpu=fresh, type=None, capacity=None)
+            for assigned in before
+        )
+        return tuple(assignment.resolve(a, planned.names)[0] for a in placed)
 
     def find_parent(self, mdev: str) -> str | None:
         """The function that an mdev is on, as sysfs has it at this moment."""
@@ -265,11 +270,6 @@ class Planner:
             if function in functions:
                 return gpu
         return function
-
-
-def _first(plan: values.Plan, gpu: str) -> values.Assignment | None:
-    """What a GPU is to serve; one type is all that is accepted today."""
-    return next(iter(plan.assignments_of(gpu)), None)
 
 
 def _fill_tables(
