@@ -201,6 +201,12 @@ class Publisher:
                     'GPU can serve.',
                     change.name,
                 )
+            case values.SetInventories() if not change.after:
+                LOG.info(
+                    'Removing the inventory of provider %s: no GPU serves it. '
+                    'It stays, because others use it too.',
+                    change.name,
+                )
 
     def _take_over(self, before: values.PlacementTree) -> None:
         """Move allocations to the providers of GPUs, in Placement.

@@ -16,9 +16,10 @@ The page on the architecture describes such walks; tests compare it with what
 is recorded here. All functions of a walk, and how many they are::
 
     $ python -m nova_vgpu.tests.walks apply doctor
-    $ tox -e venv -- python -m nova_vgpu.tests.walks gpu server
+    $ tox -e venv -- python -m nova_vgpu.tests.walks gpu
+    $ tox -e venv -- python -m nova_vgpu.tests.walks server
 
-The last two need Nova.
+The last two need Nova, which can be set up once in a process.
 
 The simulated host and the tests are not counted, and neither are lambdas,
 comprehensions and the bodies of modules and classes: they are part of the

@@ -127,6 +127,22 @@ class PublisherTest(testtools.TestCase):
         after = trees.make_changes(tree, decided)
         self.assertEqual(content_of(after), content_of_novas(novas))
 
+    def test_it_says_why_a_provider_goes_or_stays(self) -> None:
+        logged = self.useFixture(fixtures.FakeLogger())
+        for traits, expected in (
+            ((), 'Removing provider '),
+            (('CUSTOM_RACK_7',), 'Removing the inventory of provider '),
+        ):
+            tree = trees.make_tree(
+                trees.ROOT, trees.held(SECOND, *traits, VGPU=4)
+            )
+            novas = make_novas(tree)
+            self.publish(PLAN, tree, novas)
+            self.assertIn(f'{expected}{tree.providers[1].name}', logged.output)
+            self.assertEqual(
+                bool(traits), novas.exists(tree.providers[1].uuid)
+            )
+
     def test_an_update_that_changes_nothing_asks_nothing(self) -> None:
         tree = trees.make_tree(trees.ROOT, trees.held(SECOND, VGPU=4))
         novas = make_novas(tree)
