@@ -31,7 +31,7 @@ from nova_vgpu.host import source as host_source
 EXIT_ERRORS = 2
 EXIT_INTERRUPTED = 130
 
-NO_GPUS = 'This host has no GPU of NVIDIA, Intel or AMD.'
+NO_GPUS = 'No GPU of a supported vendor was found on this host.'
 
 Rows = tuple[tuple[str, ...], list[tuple[typing.Any, ...]]]
 

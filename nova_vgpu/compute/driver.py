@@ -13,10 +13,11 @@
 """Nova's libvirt driver, with this project's plan in the place of its own.
 
 This class holds nothing but overrides of Nova's methods: it is the list of
-what to look at when Nova changes. What "Extends Nova's" calls Nova's method,
-what "Replaces Nova's" does not. Everything else is done by the collaborators
-in :mod:`nova_vgpu.compute.vgpus`, and decided by :mod:`nova_vgpu.plan`,
-:mod:`nova_vgpu.reconcile` and :mod:`nova_vgpu.publish`.
+what to look at when Nova changes. A method whose docstring begins with
+"Extends" calls Nova's, one with "Replaces" does not. Everything else is done
+by the collaborators that :mod:`nova_vgpu.compute.vgpus` assembles, and decided
+by :mod:`nova_vgpu.plan`, :mod:`nova_vgpu.reconcile` and
+:mod:`nova_vgpu.publish`.
 """
 
 from collections.abc import Collection
@@ -39,7 +40,7 @@ CONF = nova.conf.CONF
 
 UPDATE_FAILED = 'Could not update the providers of GPUs'
 KEEP_FAILED = "Could not keep VGPU on the node's own provider"
-_FOR_NOVA = (
+_RERAISED = (
     # Nova reads Placement again, and repeats the update.
     nova_exception.ResourceProviderUpdateConflict,
     # For the operator to correct.
@@ -49,14 +50,18 @@ _FOR_NOVA = (
 
 # Nova has no type hints that mypy could follow.
 class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
-    """``compute_driver = vgpu.LibvirtVGPUDriver``."""
+    """``compute_driver = vgpu.LibvirtVGPUDriver``.
+
+    Nova looks for drivers in ``nova.virt``: ``compute/shim`` is installed as
+    ``nova.virt.vgpu``.
+    """
 
     # -- the service --------------------------------------------------------
 
     def __init__(
         self, virtapi: nova_types.VirtAPI, read_only: bool = False
     ) -> None:
-        """Extends Nova's: it asks for the declared types already."""
+        """Extends Nova's, which asks for the declared types."""
         self.vgpus = vgpus.VGPUs(self, CONF)
         super().__init__(virtapi, read_only)
 
@@ -87,7 +92,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         super().cleanup_host(host)
 
     def _start_inactive_mediated_devices(self) -> None:
-        """Replaces Nova's, where one that does not start stops the service.
+        """Replaces Nova's, which stops the service if an mdev does not start.
 
         Its GPU may not be ready yet; if a guest has it, it is tried again.
         """
@@ -103,8 +108,9 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
     ) -> None:
         """Extends Nova's, which takes VGPU from the node's own provider.
 
-        Before Stein it was there. If servers have some of it that could not
-        be moved to the providers of GPUs yet, Placement refuses that.
+        Before Stein, Nova had the inventory of VGPU there. If servers have
+        some of it that could not be moved to the providers of GPUs yet,
+        Placement refuses to remove it.
         """
         before = provider_tree.data(nodename).inventory
         super().update_provider_tree(
@@ -131,7 +137,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         """
         if not self.vgpus.planner.declaration.types:
             return
-        with self.vgpus.failures.surviving(UPDATE_FAILED, but=_FOR_NOVA):
+        with self.vgpus.failures.surviving(UPDATE_FAILED, reraise=_RERAISED):
             plan = self.vgpus.planner.make_plan()
             self.vgpus.publisher.update(provider_tree, nodename, plan)
         self.vgpus.service.thread.wake()
@@ -153,8 +159,8 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
     ) -> dict[str, str]:
         """Replaces Nova's, which knows of mdevs alone, and by one definition.
 
-        Beside what guests have, it is what Nova noted for guests that are
-        migrating to this host.
+        It includes those that Nova claimed for guests that are migrating to
+        this host.
         """
         if instance is None:
             return self.vgpus.usage.list_servers()
@@ -175,7 +181,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
     def _get_existing_mdevs_not_assigned(
         self, parent: str | None, requested_types: object = None
     ) -> set[str]:
-        """Replaces Nova's, which takes the GPU for the parent of its mdevs."""
+        """Replaces Nova's, which assumes that the GPU is the parent."""
         return self.vgpus.allocator.list_idle(parent)
 
     def _create_new_mediated_device(
@@ -246,7 +252,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
     ) -> None:
         """Extends Nova's, which finds no vGPU after a resize on one host.
 
-        There the guest of before was replaced by the one that is reverted.
+        There the guest of the new flavor has replaced the original one.
         """
         with self.vgpus.recovery.defining_again(context, instance):
             super().finish_revert_migration(context, instance, *args, **kwargs)
@@ -285,7 +291,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
     def suspend(
         self, context: nova_types.Context, instance: nova_types.Instance
     ) -> None:
-        """Extends Nova's: what is detached for it stays the server's.
+        """Extends Nova's: detached vGPUs stay reserved for the server.
 
         If it fails, the server runs on with all that it had.
         """
@@ -366,10 +372,9 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         *args: typing.Any,
         **kwargs: typing.Any,
     ) -> migration.MigrateData:
-        """Extends Nova's: vGPUs are pending until Nova has noted them.
+        """Extends Nova's: vGPUs are pending until Nova has claimed them.
 
-        Nova has a place for PCI devices that change their address; virtual
-        functions go there.
+        Virtual functions go into Nova's map of PCI addresses that change.
         """
         with self.vgpus.live_migration.checking_destination(
             instance, migrate_data
@@ -391,9 +396,9 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         disk_info: object,
         migrate_data: migration.MigrateData,
     ) -> migration.MigrateData:
-        """Extends Nova's: what was noted may be lost by a restart.
+        """Extends Nova's: a restart of the service loses Nova's claims.
 
-        Then it may be another server's by now.
+        Another server may have got the vGPU meanwhile.
         """
         self.vgpus.live_migration.require_note(instance, migrate_data)
         data: migration.MigrateData = super().pre_live_migration(
@@ -413,7 +418,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         *args: typing.Any,
         **kwargs: typing.Any,
     ) -> None:
-        """Extends Nova's: what was to be its vGPU is free again."""
+        """Extends Nova's: the vGPU claimed for the server is free again."""
         with self.vgpus.live_migration.rolling_back(instance):
             super().rollback_live_migration_at_destination(
                 context, instance, *args, **kwargs

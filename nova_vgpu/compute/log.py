@@ -81,7 +81,7 @@ class FailureLog:
 
     @contextlib.contextmanager
     def surviving(
-        self, what: str, but: tuple[type[Exception], ...] = ()
+        self, what: str, reraise: tuple[type[Exception], ...] = ()
     ) -> Iterator[None]:
         """Something about GPUs that must not fail the node.
 
@@ -89,11 +89,11 @@ class FailureLog:
         the way, and each fails in its own way. Servers without a vGPU depend
         on none of that, so whatever it is, it is logged and tried again.
 
-        :param but: what has to reach the caller.
+        :param reraise: what has to reach the caller.
         """
         try:
             yield
-        except but:
+        except reraise:
             raise
         except Exception as error:
             self.say(what, error, with_traceback=True)

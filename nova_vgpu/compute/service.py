@@ -152,7 +152,7 @@ class Service:
         """
         locking.get_directory()  # not only when a server is built
         with self._failures.surviving(
-            LOOK_FAILED, but=(exception.InvalidLibvirtGPUConfig,)
+            LOOK_FAILED, reraise=(exception.InvalidLibvirtGPUConfig,)
         ):
             self._plan_first()
             self._run_pass(locking.START_SECONDS)

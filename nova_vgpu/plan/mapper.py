@@ -117,14 +117,14 @@ def _place_all(
     Other parents of mdevs are left out.
     """
     declaration = given.configuration.declaration
-    makers = _makers_of_first(declaration, given.host, names)
+    first_vendors = _find_vendors_of_first(declaration, given.host, names)
     for gpu in given.host.gpus:
         listed = nova_conflicts.find_listed(declaration.pci_devices, gpu)
         of_gpu = [claim for claim in claims if claim.gpu.name == gpu.name]
         placed = (
             _assign_listed(gpu, of_gpu)
             if of_gpu
-            else _assign_unlisted(gpu, declaration, makers, listed)
+            else _assign_unlisted(gpu, declaration, first_vendors, listed)
         )
         if isinstance(placed, values.Assignment):
             aside = nova_conflicts.list_aside(gpu, listed)
@@ -162,9 +162,10 @@ def _assign_listed(
 def _assign_unlisted(
     gpu: values.PhysicalGPU,
     declaration: values.Declaration,
-    makers: frozenset[str],
+    first_vendors: frozenset[str],
     listed: nova_conflicts.Listed,
 ) -> values.Assignment | values.LeftAlone:
+    """A GPU that no type lists serves the first type, or is left alone."""
     if not declaration.types:
         return values.LeftAlone(gpu, 'no type is enabled')
     if declaration.unlisted is values.UnlistedGPUs.IGNORE:
@@ -176,19 +177,19 @@ def _assign_unlisted(
     if nova_conflicts.is_whole(gpu, listed):
         return values.LeftAlone(gpu, 'not listed, and in [pci]device_spec')
     first = declaration.types[0]
-    if makers and _maker(gpu) not in makers:
+    if first_vendors and _name_vendor(gpu) not in first_vendors:
         return values.LeftAlone(gpu, 'not listed, and of another vendor')
     return values.Assignment(
         gpu, first, values.Reason.FIRST_TYPE, gpu.functions
     )
 
 
-def _makers_of_first(
+def _find_vendors_of_first(
     declaration: values.Declaration,
     host: values.Host,
     names: Mapping[str, str],
 ) -> frozenset[str]:
-    """The vendor of the first type; empty if unknown.
+    """The vendors of the first type; empty if unknown.
 
     The vendor of the GPUs that offer it, else by its spelling.
     """
@@ -196,21 +197,21 @@ def _makers_of_first(
         return frozenset()
     first = declaration.types[0].name
     offered = frozenset(
-        _maker(gpu)
+        _name_vendor(gpu)
         for gpu in host.gpus
         if type_matching.find_matches(
             first, type_matching.list_types(gpu, names)
         )
     )
-    made_by = capabilities.vendor_of_type(first)
-    if offered or made_by is None:
+    vendor = capabilities.vendor_of_type(first)
+    if offered or vendor is None:
         return offered
-    return frozenset({made_by.name})
+    return frozenset({vendor.name})
 
 
-def _maker(gpu: values.PhysicalGPU) -> str:
-    made_by = capabilities.vendor_of(gpu)
-    return made_by.name if made_by else _VIRTUAL
+def _name_vendor(gpu: values.PhysicalGPU) -> str:
+    vendor = capabilities.vendor_of(gpu)
+    return vendor.name if vendor else _VIRTUAL
 
 
 def _in_order(

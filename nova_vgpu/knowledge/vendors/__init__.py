@@ -14,8 +14,9 @@
 
 Every module of this package whose name does not start with an underscore is a
 vendor, with an instance of a subclass of :class:`Vendor` under the name
-``VENDOR``: adding one means adding a module, and nothing else. Each answer may
-be "unknown".
+``VENDOR``: adding one means adding a module. A new kind of trait needs a
+prefix in :mod:`nova_vgpu.knowledge.traits` as well. Each answer may be
+"unknown".
 """
 
 import abc

@@ -20,7 +20,7 @@ from nova_vgpu.sandbox import tree
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.unit.cmd import test_commands
 
-NO_GPUS = 'This host has no GPU of NVIDIA, Intel or AMD.'
+NO_GPUS = 'No GPU of a supported vendor was found on this host.'
 
 
 class TestLists(test_commands.CommandTestCase):
