@@ -137,6 +137,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         """
         if not self.vgpus.planner.declaration.types:
             return
+        self.vgpus.publisher.prepare(provider_tree, nodename)
         with self.vgpus.failures.surviving(UPDATE_FAILED, reraise=_RERAISED):
             plan = self.vgpus.planner.make_plan()
             self.vgpus.publisher.update(provider_tree, nodename, plan)

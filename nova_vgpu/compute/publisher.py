@@ -84,8 +84,7 @@ class Publisher:
         if self._target.plan is not plan or self._target.node != node:
             self._target = providers.Target(plan, node, providers.Mode.DRIVER)
             self._settled = None
-        additional = self.read_provider_config()
-        before = tree.read(provider_tree, node, additional)
+        before = tree.read(provider_tree, node)
         if before == self._settled:
             return
         self._settled = None
@@ -94,18 +93,20 @@ class Publisher:
             return
         self._moves_left = _MOVES
         decided = decision.decide(self._target, before)
-        own = providers.list_own(self._target, before) if additional else ()
-        if not decided.changes and not own:
+        if not decided.changes:
             self._settled = before
         decided = self._decide_with_usage(decided, before)
         self._problem_log.say(decided.problems)
-        if not decided.changes and not own:
+        if not decided.changes:
             return
         with tree.all_or_nothing(provider_tree):
-            tree.take_out(provider_tree, additional, own)
             tree.execute(provider_tree, decided.changes, {})
         for change in decided.changes:
             self._log(change)
+
+    def prepare(self, provider_tree: tree.Tree, node: str) -> None:
+        """Make the tree ready for Nova, whatever comes of an update."""
+        tree.take_out(provider_tree, node, self.read_provider_config())
 
     def keep_on_root(
         self,

@@ -110,20 +110,17 @@ def execute(
                     allocations[moved.uuid]['allocations'] = after
 
 
-def take_out(
-    tree: Tree,
-    additional: Additional,
-    providers: Iterable[values.PlacementProvider],
-) -> None:
-    """Take the classes of provider.yaml from the providers of GPUs.
+def take_out(tree: Tree, node: str, additional: Additional) -> None:
+    """Take the classes of provider.yaml from the providers below the node.
 
-    Nova adds them after this driver, and refuses if they are there already.
+    Nova adds them after this driver, in the same update, and fails the update
+    if they are there already.
     """
-    for held in providers:
-        provider = tree.data(held.uuid)
+    for uuid in tree.get_provider_uuids(node)[1:] if additional else ():
+        provider = tree.data(uuid)
         own = _leave_out(provider, additional)
         if own != provider.inventory:
-            tree.update_inventory(held.uuid, own)
+            tree.update_inventory(uuid, own)
 
 
 def _leave_out(

@@ -219,17 +219,6 @@ def is_own(
     )
 
 
-def list_own(
-    target: Target, tree: values.PlacementTree
-) -> tuple[values.PlacementProvider, ...]:
-    """The providers below the root whose inventories may be set."""
-    return tuple(
-        held
-        for held in tree.providers[1:]
-        if held.name in target.served or is_own(target, held, tree)
-    )
-
-
 def find_novas(target: Target, tree: values.PlacementTree) -> tuple[str, ...]:
     """The providers that show that Nova manages the tree."""
     root = tree.root

@@ -98,11 +98,48 @@ class NeighboursTest(test_servers.OurTestBase):
 
 
 class ProviderYamlTest(test_servers.OurTestBase):
-    def test_a_mistake_in_it_waits_for_the_next_start(self) -> None:
+    def write(self, text: str = PROVIDER_YAML) -> pathlib.Path:
         directory = self.useFixture(fixtures.TempDir()).path
         file = pathlib.Path(directory, 'gpus.yaml')
-        file.write_text(PROVIDER_YAML)
+        file.write_text(text)
         self.flags(provider_config_location=directory, group='compute')
+        return file
+
+    def require_licence(self) -> None:
+        found = self.inventory(test_servers.T4, 'CUSTOM_LICENCE') or {}
+        self.assertEqual(9, found.get('total'))
+
+    def test_plain_servers_are_built_while_gpus_fail(self) -> None:
+        self.write()
+        self.declare('T4-2Q')
+        self.start_host('host1', test_servers.t4())
+        self.restart_host('host1')
+        self._run_periodics(raise_on_error=True)
+        self.require_licence()
+        with fixtures.MockPatchObject(
+            planner.Planner, '_read_host', side_effect=OSError('no sysfs')
+        ):
+            self._run_periodics()
+            self.boot(flavor_id=self._create_flavor())
+        self.assertNotIn('attempts to define', self.stdlog.logger.output)
+        self.require_licence()
+
+    def test_a_gpu_that_is_taken_out_and_keeps_a_trait(self) -> None:
+        self.write(f'{PROVIDER_YAML}    traits: {{additional: [CUSTOM_BIG]}}')
+        self.declare('T4-2Q', unlisted_gpus='ignore')
+        self.list_addresses('T4-2Q', '84:00.0')
+        self.start_host('host1', test_servers.t4())
+        self.restart_host('host1')
+        self.list_addresses('T4-2Q')
+        self.restart_host('host1')
+        for _ in range(2):
+            self._run_periodics(raise_on_error=True)
+        self.boot(flavor_id=self._create_flavor())
+        self.assertIsNone(self.inventory(test_servers.T4))
+        self.require_licence()
+
+    def test_a_mistake_in_it_waits_for_the_next_start(self) -> None:
+        file = self.write()
         self.declare('T4-2Q')
         with fixtures.MockPatchObject(
             planner.Planner, '_read_host', side_effect=OSError('no sysfs')
@@ -114,9 +151,7 @@ class ProviderYamlTest(test_servers.OurTestBase):
         self.assertEqual(8, self.total(test_servers.T4))
 
     def test_its_classes_stay_on_a_gpu_that_is_taken_out(self) -> None:
-        directory = self.useFixture(fixtures.TempDir()).path
-        pathlib.Path(directory, 'gpus.yaml').write_text(PROVIDER_YAML)
-        self.flags(provider_config_location=directory, group='compute')
+        self.write()
         self.declare('T4-2Q', unlisted_gpus='ignore')
         self.list_addresses('T4-2Q', '84:00.0')
         # The first time the provider is not there yet.

@@ -107,6 +107,7 @@ class PublisherTest(testtools.TestCase):
         """An update; returns whose usage was asked for."""
         client: typing.Any = Client(tree)
         made = publisher.Publisher(log.FailureLog(), lambda: client, tuple)
+        made.prepare(novas, trees.NODE)
         made.update(novas, trees.NODE, plan)
         asked: list[str] = client.asked
         return asked
