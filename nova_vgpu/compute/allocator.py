@@ -110,10 +110,12 @@ class Allocator:
     def reserve_own(self, instance: nova_types.Instance) -> list[str]:
         """Keep what a server has, before its guest stops showing it.
 
-        A server that has no vGPU waits for no lock.
+        A server that has no vGPU waits for no lock, and neither does one of
+        Cyborg where nothing is declared.
         """
-        if not self._usage.list_of(instance.uuid):
-            return []
+        own = self._usage.list_of(instance.uuid)
+        if not own or not self._planner.declaration.types:
+            return own
         self._usage.pending.hold()
         with locking.hold_allocation():
             own = self._usage.list_of(instance.uuid)

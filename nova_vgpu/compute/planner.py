@@ -140,6 +140,8 @@ class Planner:
 
     def _remember_gpus(self, host: values.Host) -> None:
         """Store which declared GPUs are here, for when one of them fails."""
+        if not self.declaration.types:
+            return
         seen = address_matching.list_seen(
             self._configuration.seen, self.declaration.types, host
         )
@@ -169,6 +171,8 @@ class Planner:
             host = self._read_host()
             planned = self._planned
             if planned is not None and planned.host is host:
+                if self._stored != self._configuration.seen:
+                    self._remember_gpus(host)  # it failed before
                 return planned.plan
             return self._plan_again(host)
 

@@ -18,13 +18,17 @@ Nova hands those names around without looking into them.
 """
 
 from collections.abc import Iterable
+from collections.abc import Iterator
+import contextlib
 import errno
 import time
 
+from nova import exception as nova_exception
 from nova.virt.libvirt import driver as libvirt_driver
 from oslo_privsep import comm
 from oslo_privsep import daemon
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import privileged
@@ -50,15 +54,28 @@ class Connection:
 
     def listAllDomains(self, _flags: int = 0) -> Iterable[guests.Domain]:
         """All of them, running or not, whatever the flags are."""
-        return self._nova._host.list_instance_domains(only_running=False)
+        with _unavailable_as_unreadable():
+            return self._nova._host.list_instance_domains(only_running=False)
 
     def listAllDevices(
         self, flags: int = 0
     ) -> Iterable[nova_types.NodeDevice]:
-        return self._nova._host.list_all_devices(flags)
+        with _unavailable_as_unreadable():
+            return self._nova._host.list_all_devices(flags)
 
     def lookupByUUIDString(self, uuid: str) -> guests.Domain:
-        return self._nova._host.get_connection().lookupByUUIDString(uuid)
+        with _unavailable_as_unreadable():
+            connection = self._nova._host.get_connection()
+        return connection.lookupByUUIDString(uuid)
+
+
+@contextlib.contextmanager
+def _unavailable_as_unreadable() -> Iterator[None]:
+    """What Nova raises if libvirt does not answer, as this project's error."""
+    try:
+        yield
+    except nova_exception.HypervisorUnavailable as error:
+        raise exception.HostUnreadable(str(error)) from error
 
 
 class VGPUDevices:

@@ -98,11 +98,20 @@ def load_lock_path(
 ) -> str | None:
     """``[oslo_concurrency]lock_path``, as nova-compute would read it.
 
-    :raises ConfigFileError: if a file cannot be read.
+    :raises ConfigFileError: if a file cannot be read, or if the value refers
+        to an option that is not set.
     """
     conf, _ = load(config_files, config_dirs)
-    option = cfg.StrOpt('lock_path')
-    path: str | None = opts.read_novas(conf, option, 'oslo_concurrency')
+    # Nova's default depends on where Nova is installed.
+    conf.register_opt(cfg.StrOpt('state_path', default='$pybasedir'))
+    conf.register_opt(cfg.StrOpt('lock_path'), group='oslo_concurrency')
+    try:
+        path: str | None = conf.oslo_concurrency.lock_path
+    except (ValueError, cfg.Error, RecursionError) as error:
+        raise exception.ConfigFileError(
+            f'[oslo_concurrency]lock_path cannot be resolved: {error}. Set '
+            'state_path in nova.conf, or write the path in full.'
+        ) from error
     return path
 
 

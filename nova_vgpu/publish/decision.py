@@ -231,8 +231,8 @@ def _check_usage(
             f'{used} vGPUs are allocated from {held.name}, and GPU {gpu} is '
             f'to serve {wanted.total}. The inventory is not made smaller than '
             'that.',
-            'Placement allocates no more of it until enough servers are '
-            'deleted or moved away.',
+            'Delete servers that use it or move them away, until it has as '
+            'many as planned.',
         )
 
 

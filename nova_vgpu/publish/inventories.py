@@ -13,12 +13,13 @@
 """Inventories: the one place that says how much a provider offers.
 
 A server keeps what it has: no inventory is made smaller than what is
-allocated of it, and none goes while anything of it is allocated. What may not
-be given out any more is reserved instead, so that Placement offers exactly
-what the plan says.
+allocated of it, and none goes while anything of it is allocated. What is free
+and may not be given out is reserved.
 
 What is allocated is never reserved. Up to 2025.1 Placement refuses to move an
-allocation that is: a server could not be migrated away.
+allocation that is: a server could not be migrated away. So the vGPU of a
+server that leaves is on offer until the next update; nova-compute refuses a
+server that comes in that time.
 """
 
 from collections.abc import Container

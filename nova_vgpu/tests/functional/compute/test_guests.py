@@ -19,9 +19,11 @@ import typing
 
 import fixtures
 import libvirt
+from nova import exception as nova_exception
 from nova.virt.libvirt import host
 import testtools
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import guest_devices
 from nova_vgpu.compute import hotplug
@@ -47,6 +49,27 @@ DOMAIN = """<domain type='test'>
     </hostdev>
   </devices>
 </domain>"""
+
+
+class ConnectionTest(testtools.TestCase):
+    def test_libvirt_that_nova_cannot_reach(self) -> None:
+        def refuse(*_args: object, **_kwargs: object) -> typing.NoReturn:
+            raise nova_exception.HypervisorUnavailable
+
+        nova: typing.Any = types.SimpleNamespace(
+            _host=types.SimpleNamespace(
+                list_instance_domains=refuse,
+                list_all_devices=refuse,
+                get_connection=refuse,
+            )
+        )
+        connection = vgpu_devices.Connection(nova)
+        for ask in (
+            connection.listAllDomains,
+            connection.listAllDevices,
+            lambda: connection.lookupByUUIDString(MDEV),
+        ):
+            self.assertRaises(exception.HostUnreadable, ask)
 
 
 class GuestsTest(testtools.TestCase):

@@ -16,6 +16,7 @@ from collections.abc import Iterator
 import contextlib
 import subprocess
 import sys
+import types
 import typing
 
 import fixtures
@@ -24,6 +25,8 @@ import nova.conf
 from nova.scheduler.client import report
 import testtools
 
+from nova_vgpu import values
+from nova_vgpu.compute import allocator
 from nova_vgpu.compute import locking
 from nova_vgpu.compute import recovery
 from nova_vgpu.host import locks
@@ -170,6 +173,21 @@ class NothingDeclaredTest(test_servers.OurTestBase):
         server = self.boot(flavor_id=self._create_flavor())
         self._reboot_server(server, hard=True)
         self._delete_server(server)
+
+
+class CyborgTest(testtools.TestCase):
+    def test_no_lock_is_needed_where_nothing_is_declared(self) -> None:
+        given: dict[str, typing.Any] = {
+            'planner': types.SimpleNamespace(declaration=values.Declaration()),
+            # Without what takes the locks.
+            'usage': types.SimpleNamespace(list_of=lambda _server: ['mdev']),
+            'devices': None,
+            'reconciler': None,
+            'failures': None,
+        }
+        server: typing.Any = types.SimpleNamespace(uuid='server')
+        made = allocator.Allocator(**given)
+        self.assertEqual(['mdev'], made.reserve_own(server))
 
 
 class FlavorsTest(testtools.TestCase):

@@ -21,6 +21,34 @@ from nova_vgpu import exception
 from nova_vgpu.conf import sources
 
 
+class TestLockPath(testtools.TestCase):
+    def load(self, text: str) -> str | None:
+        directory = self.useFixture(fixtures.TempDir()).path
+        file = pathlib.Path(directory, 'nova.conf')
+        file.write_text(text)
+        return sources.load_lock_path([str(file)], [])
+
+    def test_table(self) -> None:
+        of_state = '[oslo_concurrency]\nlock_path = $state_path/tmp\n'
+        for text, expected in (
+            ('', None),
+            ('[oslo_concurrency]\nlock_path = /run/nova\n', '/run/nova'),
+            (
+                f'[DEFAULT]\nstate_path = /var/lib/nova\n{of_state}',
+                '/var/lib/nova/tmp',
+            ),
+        ):
+            self.assertEqual(expected, self.load(text), text)
+        for text in (
+            of_state,
+            '[oslo_concurrency]\nlock_path = $lock_path/tmp\n',
+        ):
+            error = self.assertRaises(
+                exception.ConfigFileError, self.load, text
+            )
+            self.assertIn('lock_path cannot be resolved', str(error))
+
+
 class TestPostCopy(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
