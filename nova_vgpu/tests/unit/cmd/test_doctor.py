@@ -172,7 +172,7 @@ class TestFindings(DoctorTestCase):
         self.config.write_text('')
         answer = self.examine()
         self.assertEqual(0, answer.code)
-        self.assertIn('has no GPU', answer.stderr)
+        self.assertIn('No GPU', answer.stderr)
 
 
 class TestExitCodes(DoctorTestCase):
