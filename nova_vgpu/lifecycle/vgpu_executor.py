@@ -216,9 +216,7 @@ class VGPUExecutor:
         end = access.now() + access.timeout
         while any(m.uuid == uuid for m in mdevs.list_mdevs(access.connection)):
             if access.now() >= end:
-                raise exception.StepTimedOut(
-                    'libvirt still shows it.', _RESTART
-                )
+                raise exception.StepFailed('libvirt still shows it.', _RESTART)
             access.sleep(_PAUSE)
 
     def _resolve(self, step: values.SetMdev) -> values.VGPUType:
