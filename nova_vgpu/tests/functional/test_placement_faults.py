@@ -160,7 +160,7 @@ class FullScene(Scene):
         test.assertIn(FOREIGN, self.operator.traits(self.name('84')))
         new = f'CUSTOM_VGPU_{self.number}'
         test.assertEqual(
-            {'VGPU': (4, 4), new: (8, 1)},
+            {'VGPU': (4, 3), new: (8, 1)},
             self.operator.inventories(self.name('84')),
         )
         test.assertEqual(
@@ -168,7 +168,7 @@ class FullScene(Scene):
         )
         test.assertIsNone(self.operator.find(self.name('86')))
         test.assertEqual(
-            {'VGPU': (4, 4)}, self.operator.inventories(self.name('87'))
+            {'VGPU': (4, 3)}, self.operator.inventories(self.name('87'))
         )
         test.assertEqual(
             {'SRIOV_NET_VF': (2, 0)},
@@ -410,7 +410,7 @@ class OthersTest(FaultTestCase):
         scene.sync()
         scene.check_nothing_lost(self)
         self.assertEqual(
-            {'VGPU': (4, 4)}, scene.operator.inventories(scene.name('86'))
+            {'VGPU': (4, 3)}, scene.operator.inventories(scene.name('86'))
         )
 
     def test_a_server_that_comes_before_an_inventory_shrinks(self) -> None:
