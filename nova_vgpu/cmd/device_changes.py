@@ -163,7 +163,7 @@ class DisableDevice(_Device):
 
 
 def _available(host: values.Host, gpu: str) -> tuple[str, ...]:
-    """The types of which the GPU takes one more now, by their short names."""
+    """Short names of the types that the GPU can take one more of."""
     found = {
         offer.type.id: capabilities.short_name(offer.type)
         for each in host.gpus

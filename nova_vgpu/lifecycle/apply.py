@@ -307,7 +307,7 @@ def _list_problems(
     That vGPUs are in the way is said by refusing to touch them, and why a step
     failed by the failure: the cure of an obstacle is the step.
 
-    :param stopped: GPUs of which a step failed or was refused.
+    :param stopped: GPUs with a step that failed or was refused.
     """
     others = {str(each) for each in report.plan.gpus} - {gpu}
     refused = {refusal.gpu for refusal in report.refusals}

@@ -59,7 +59,7 @@ class Outcome:
 
     @property
     def stopped(self) -> frozenset[str]:
-        """The GPUs of which a step failed or was refused."""
+        """The GPUs with a step that failed or was refused."""
         failed = (failure.step.gpu for failure in self.failures)
         return frozenset(failed).union(r.gpu for r in self.refusals)
 

@@ -92,7 +92,7 @@ class RetryPolicy:
     sleep: Callable[[float], None] = time.sleep
 
     def wait(self, attempt: int, until: float) -> bool:
-        """Wait before the next attempt; False if there is no time for one.
+        """Wait before the next attempt; False if time is up.
 
         :param attempt: the number of attempts made so far, from 1.
         :param until: the deadline on the clock.

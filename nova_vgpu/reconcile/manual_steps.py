@@ -120,7 +120,7 @@ def enable_device(
 def disable_device(
     host: values.Host, usage: values.Usage, device: str
 ) -> steps.VGPUStep | None:
-    """Take back a vGPU, by its VF or its UUID; None if there is no vGPU.
+    """Take back a vGPU, by its VF or its UUID; None if the VF has none.
 
     :raises NoSuchDevice: if there is no such device.
     """

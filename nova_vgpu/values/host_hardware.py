@@ -129,7 +129,7 @@ class Sriov:
     def addresses(self, physical: PciAddress) -> tuple[PciAddress, ...]:
         """The addresses of the GPU's VFs, enabled or not; () if unknown.
 
-        A domain ends with bus ff; there is no function after that.
+        Bus ff is the last one of a domain.
         """
         if self.offset is None or self.stride is None:
             return ()
