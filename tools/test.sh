@@ -70,12 +70,20 @@ for environment in "${environments[@]}"; do
     count=$((${#passed[@]} + ${#failed[@]} + 1))
     step "$environment ($count of ${#environments[@]})"
     temporary=$tests_in
-    if [[ $environment == lab* ]]; then
+    options=()
+    case $environment in
+    lab*)
         # It has the disks of virtual machines.
         temporary=$disk
-    fi
+        ;;
+    functional | nova[0-9]*)
+        # A test waits for services that it started: one more at a time than
+        # there are processors keeps these busy.
+        options=(-- --concurrency "$(($(nproc) + 1))")
+        ;;
+    esac
     if TMPDIR=$temporary "$ROOT/.venv-tox/bin/tox" run -c "$ROOT/tox.ini" \
-        -e "$environment"; then
+        -e "$environment" "${options[@]}"; then
         passed+=("$environment")
     else
         failed+=("$environment")

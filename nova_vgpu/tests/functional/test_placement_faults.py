@@ -16,7 +16,9 @@ A sync is run once to see its requests. Then, for each of them, it is run
 again with faults at that one, each time on what Placement held before. A run
 gets over a fault that passes. If the fault stays, it fails in words, and the
 next run gets there. It makes a difference only to writes whether a request
-got lost or its answer.
+got lost or its answer. Reads of one kind, such as the traits of each provider,
+are one request in a loop: faults are tried at the first of each kind, before
+and after each write, and at every write.
 """
 
 from collections.abc import Callable
@@ -24,6 +26,7 @@ from collections.abc import Iterator
 import copy
 import dataclasses
 import itertools
+import re
 import typing
 
 import testtools
@@ -53,6 +56,8 @@ HASTY = connection.RetryPolicy(
 SLOW = {proxy.Fault.SLOW, proxy.Fault.SLOW_AFTER}
 FOREIGN = 'CUSTOM_RACK_7'
 GPUS = ('84', '85', '86', '87')
+# A UUID, or the value of a parameter.
+_WHICH = re.compile(r'[0-9a-f]{8}-[0-9a-f-]{27}|(?<==)[^&]*')
 
 
 class Scene:
@@ -232,6 +237,11 @@ class Prepared(typing.NamedTuple):
     requests: list[proxy.Seen]
 
 
+def _kind(seen: proxy.Seen) -> str:
+    """What is read, of whichever provider."""
+    return _WHICH.sub('', seen.path)
+
+
 class FaultTestCase(placements.PlacementTestCase):
     make_scene: type[Scene] = FullScene
     prepared: typing.ClassVar[Prepared | None]
@@ -270,8 +280,15 @@ class FaultTestCase(placements.PlacementTestCase):
     def each(
         self, *faults: proxy.Fault
     ) -> Iterator[tuple[int, list[proxy.Fault]]]:
-        """The number of each request, and those that it can meet."""
+        """The number of a request, and the faults that it can meet."""
+        read: set[str] = set()
         for number, seen in enumerate(self.requests):
+            if seen.writes:
+                read.clear()
+            elif _kind(seen) in read:
+                continue
+            else:
+                read.add(_kind(seen))
             can_meet = [
                 fault
                 for fault in faults

@@ -18,8 +18,11 @@ from nova_vgpu.tests.functional.compute import kill_runs
 
 
 class OnPhysicalFunctionTest(kill_runs.Kills):
-    type_name = 'T4-8Q'
+    # There is one function only, so that none can be chosen twice: a vGPU
+    # that is left over shows at once where there is room for one.
+    type_name = 'T4-16Q'
     gpu = hosts.gpu('84:00.0', boards.T4)
+    capacity = 1
 
 
 class OnVirtualFunctionsTest(kill_runs.Kills):

@@ -29,7 +29,7 @@ from nova_vgpu.tests.functional.compute import watching
 
 CLIENTS = 5
 #: Few by default: each takes two seconds.
-BOOTS = int(os.environ.get('NOVA_VGPU_BOOTS', '60'))
+BOOTS = int(os.environ.get('NOVA_VGPU_BOOTS', '30'))
 #: So that they want more, together, than there is.
 HELD_BY_EACH = 1
 
@@ -102,9 +102,9 @@ class ScaleTestBase(lean.LeanTestBase):
 
 
 class FullHostTest(ScaleTestBase):
-    type_name = 'T4-1Q'
+    type_name = 'T4-2Q'
     gpus = TWO_T4
-    capacity = 32
+    capacity = 16
 
     def test_a_request_for_many_takes_a_gpu_to_its_last_vgpu(self) -> None:
         servers = self.fill()
