@@ -102,3 +102,11 @@ class StateDamaged(StateUnusable):
 
 class PlacementError(NovaVGPUError):
     """A request to Placement failed."""
+
+
+class CloudError(NovaVGPUError):
+    """A request to another service of the cloud failed."""
+
+
+class NotInCloud(NovaVGPUError):
+    """The cloud does not have what a command asks for."""

@@ -10,4 +10,4 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The Placement client, the only code that sends requests to Placement."""
+"""The Placement client."""

@@ -20,6 +20,7 @@ touched.
 
 from collections.abc import Collection
 from collections.abc import Container
+from collections.abc import Iterable
 from collections.abc import Mapping
 import dataclasses
 import enum
@@ -250,15 +251,33 @@ def is_of_gpu(
     :param devices: names of the GPUs of the host; for parents of mdevs that
         are not PCI devices, whose names could be anything.
     """
-    device = held.name.removeprefix(f'{node}_')
-    if device == held.name or _has_other_owner(held.traits):
+    offered = [inventory.resource_class for inventory in held.inventories]
+    return is_named_as_gpu(
+        held.name, node, held.traits, offered, classes, devices
+    )
+
+
+def is_named_as_gpu(
+    name: str,
+    node: str,
+    found: Collection[str],
+    offered: Iterable[str],
+    classes: Collection[str] = (),
+    devices: Container[str] = (),
+) -> bool:
+    """The same for a provider of which only this is known.
+
+    :param found: its traits.
+    :param offered: the resource classes of its inventories.
+    """
+    device = name.removeprefix(f'{node}_')
+    if device == name or _has_other_owner(found):
         return False
-    offered = {inventory.resource_class for inventory in held.inventories}
     signs = (
         device in devices
         or values.PciAddress.parse_node_device_name(device) is not None,
-        not offered.isdisjoint({_VGPU, *classes}),
-        any(trait.startswith(traits.TYPE_PREFIX) for trait in held.traits),
+        not {_VGPU, *classes}.isdisjoint(offered),
+        any(trait.startswith(traits.TYPE_PREFIX) for trait in found),
     )
     return sum(signs) > 1
 

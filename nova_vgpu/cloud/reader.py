@@ -1,0 +1,250 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What is asked of Placement and Nova.
+
+The number of requests does not depend on how many servers or vGPUs there are.
+Lists take one request for all providers, one to a few for their summaries, and
+up to ``_MOST_INVENTORIES`` for GPUs that may be fenced.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import dataclasses
+import typing
+
+from keystoneauth1 import exceptions as ksa_exceptions
+from openstack import connection as sdk_connection
+from openstack import exceptions as sdk_exceptions
+
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.cloud import flavors
+from nova_vgpu.cloud import fleet
+from nova_vgpu.cloud import names
+from nova_vgpu.placement import client
+from nova_vgpu.placement import connection as placement_connection
+
+_PROVIDERS = '/resource_providers'
+# A tree has a summary if it has one of something free. Every compute node has
+# memory; the others are asked for only if GPUs are missing in the answers.
+_ASKED_FOR = ('MEMORY_MB', 'DISK_GB', 'VCPU', 'PCPU', 'VGPU')
+_MOST_INVENTORIES = 50
+# For a user who waits.
+_PATIENCE = placement_connection.RetryPolicy(deadline=10.0, timeout=60.0)
+_ROLE = (
+    'You may not list resource providers. Placement requires the role "admin" '
+    'for that, by default.'
+)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Consumer:
+    """What has vGPUs of a GPU: a server, in most cases.
+
+    ``name`` is None if Nova has no such server on the host: it is being
+    moved, or its allocation is left over.
+    """
+
+    uuid: str
+    vgpus: int
+    name: str | None = None
+    project: str | None = None
+
+
+class Cloud:
+    """A cloud that is read with the permissions of one account."""
+
+    def __init__(
+        self,
+        connection: sdk_connection.Connection,
+        patient: placement_connection.RetryPolicy = _PATIENCE,
+    ) -> None:
+        self._connection = connection
+        self._requester = placement_connection.Requester(
+            connection.placement, patient
+        )
+
+    def list_gpus(self) -> tuple[fleet.GPU, ...]:
+        """All GPUs that have a provider in Placement.
+
+        :raises PlacementError: if Placement refuses or does not answer.
+        """
+        listed = [
+            fleet.Listed(
+                provider['uuid'],
+                provider['name'],
+                provider['parent_provider_uuid'],
+                provider['root_provider_uuid'],
+            )
+            for provider in self._get(_PROVIDERS)['resource_providers']
+        ]
+        summaries: dict[str, fleet.Summary] = {}
+        missing: tuple[fleet.Listed, ...] = ()
+        for resource_class in _ASKED_FOR:
+            summaries |= self._read_summaries(resource_class)
+            missing = fleet.find_missing(listed, summaries)
+            if not missing:
+                break
+        summaries |= self._read_each(listed, missing)
+        return self._read_reserved(fleet.make_gpus(listed, summaries))
+
+    def list_flavors(self) -> tuple[flavors.Flavor, ...]:
+        """All flavors, public or not.
+
+        :raises CloudError: if Nova refuses or does not answer.
+        """
+        with _of_nova('list flavors'):
+            return tuple(
+                flavors.parse(
+                    names.printable(found.name), found.extra_specs or {}
+                )
+                for found in self._connection.compute.flavors(is_public='None')
+            )
+
+    def list_members(self, aggregate: str) -> frozenset[str]:
+        """The compute nodes of an aggregate, by their names in Placement.
+
+        :param aggregate: its name, id or UUID.
+        :raises NotInCloud: if Nova has no such aggregate.
+        """
+        with _of_nova('list aggregates'):
+            known = list(self._connection.compute.aggregates())
+        for found in known:
+            if aggregate in (found.name, str(found.id), found.uuid):
+                answer = self._get(_PROVIDERS, member_of=found.uuid)
+                return frozenset(
+                    names.printable(provider['name'])
+                    for provider in answer['resource_providers']
+                )
+        listed = ', '.join(sorted(names.printable(a.name) for a in known))
+        raise exception.NotInCloud(
+            f'Nova has no aggregate {names.printable(aggregate)}. '
+            f'Aggregates: {listed or "none"}.'
+        )
+
+    def list_consumers(self, gpu: fleet.GPU) -> tuple[Consumer, ...]:
+        """What has vGPUs of a GPU, in the order of names.
+
+        Nova is asked for names only: for more it would ask Neutron about each
+        server. Placement knows the projects.
+        """
+        path = f'{_PROVIDERS}/{gpu.uuid}/allocations'
+        allocated = self._get(path)['allocations']
+        if not allocated:
+            return ()
+        with _of_nova('list servers'):
+            servers = {
+                server.id: names.printable(server.name)
+                for server in self._connection.compute.servers(
+                    details=False, all_projects=True, node=gpu.host
+                )
+            }
+        found = [
+            Consumer(
+                uuid,
+                sum(given['resources'].values()),
+                servers.get(uuid),
+                self._get(f'/allocations/{uuid}').get('project_id'),
+            )
+            for uuid, given in allocated.items()
+        ]
+        return tuple(sorted(found, key=lambda c: (c.name or '', c.uuid)))
+
+    def read_inventory(self, gpu: fleet.GPU) -> fleet.GPU:
+        """The GPU with what is reserved.
+
+        :raises Conflict: if its provider was deleted meanwhile.
+        """
+        path = f'{_PROVIDERS}/{gpu.uuid}/inventories'
+        return fleet.complete(
+            gpu,
+            (
+                values.Inventory(name, **fields)
+                for name, fields in self._get(path)['inventories'].items()
+            ),
+        )
+
+    def _read_reserved(
+        self, gpus: tuple[fleet.GPU, ...]
+    ) -> tuple[fleet.GPU, ...]:
+        """Read the inventories of GPUs that may be fenced."""
+        found = {gpu.uuid: gpu for gpu in gpus}
+        left = _MOST_INVENTORIES
+        while left and (unclear := fleet.find_unclear(found.values())):
+            for gpu in unclear[:left]:
+                left -= 1
+                try:
+                    found[gpu.uuid] = self.read_inventory(gpu)
+                except client.Conflict:
+                    del found[gpu.uuid]
+        return tuple(found.values())
+
+    def _read_summaries(self, resource_class: str) -> dict[str, fleet.Summary]:
+        """Of all providers in trees that have some of a resource class."""
+        answer = self._get(
+            '/allocation_candidates', resources=f'{resource_class}:1'
+        )
+        return {
+            uuid: fleet.Summary(
+                tuple(
+                    fleet.Stock(name, held['capacity'], held['used'])
+                    for name, held in summary['resources'].items()
+                ),
+                frozenset(summary['traits']),
+            )
+            for uuid, summary in answer['provider_summaries'].items()
+        }
+
+    def _read_each(
+        self, listed: list[fleet.Listed], missing: tuple[fleet.Listed, ...]
+    ) -> dict[str, fleet.Summary]:
+        """Of GPUs on hosts where nothing at all is free."""
+        known = {provider.uuid: provider for provider in listed}
+        placement = client.PlacementClient(self._requester)
+        found: dict[str, fleet.Summary] = {}
+        for root in sorted({provider.root for provider in missing}):
+            wanted = {p.name for p in missing if p.root == root}
+            wanted.add(known[root].name)
+            with _explain_role():
+                tree = placement.read_tree(known[root].name, only=wanted)
+            found |= {
+                held.uuid: fleet.summarise(held)
+                for held in tree.providers
+                if held.name in wanted
+            }
+        return found
+
+    def _get(self, path: str, **query: str) -> typing.Any:
+        with _explain_role():
+            return self._requester.call('GET', path, params=query)
+
+
+@contextlib.contextmanager
+def _explain_role() -> Iterator[None]:
+    try:
+        yield
+    except client.Forbidden as error:
+        raise exception.PlacementError(f'{_ROLE} ({error})') from error
+
+
+@contextlib.contextmanager
+def _of_nova(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (
+        sdk_exceptions.SDKException,
+        ksa_exceptions.ClientException,
+    ) as error:
+        raise exception.CloudError(
+            f'Nova did not {what}: {names.printable(str(error))}'
+        ) from error

@@ -1,0 +1,115 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A real small cloud: Keystone, Placement and nova-api on loopback."""
+
+import json
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+
+import fixtures
+import openstack
+from openstack import connection as sdk_connection
+
+from nova_vgpu.tests import proxy
+from nova_vgpu.tests.cloud import accounts
+
+_SERVICES = {
+    'identity': ('keystone_service', '/v3'),
+    'placement': ('placement_service', ''),
+    'compute': ('nova_service', '/v2.1'),
+}
+
+
+class RunningCloud(fixtures.Fixture):
+    """The services, and a proxy in front of those that are asked much."""
+
+    def _setUp(self) -> None:
+        # In memory where that can be: waiting for a disk is not tested here.
+        shm = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
+        directory = tempfile.TemporaryDirectory(dir=shm)
+        self.addCleanup(directory.cleanup)
+        self.path = pathlib.Path(directory.name)
+        sockets = {
+            name: socket.create_server(('127.0.0.1', 0)) for name in _SERVICES
+        }
+        own = {
+            name: f'http://127.0.0.1:{listener.getsockname()[1]}'
+            for name, listener in sockets.items()
+        }
+        self.proxies: dict[str, proxy.Proxy] = {}
+        for name in ('placement', 'compute'):
+            running = proxy.run_proxy(own[name])
+            self.proxies[name] = running.__enter__()
+            self.addCleanup(running.__exit__, None, None, None)
+        self.urls = {
+            name: (self.proxies[name].url if name in self.proxies else url)
+            + _SERVICES[name][1]
+            for name, url in own.items()
+        }
+        for name, listener in sockets.items():
+            self._start(_SERVICES[name][0], listener)
+
+    def _start(self, module: str, listener: socket.socket) -> None:
+        package = __name__.rpartition('.')[0]
+        with open(self.path / f'{module}.log', 'wb') as log, listener:
+            process = subprocess.Popen(
+                [
+                    *(sys.executable, '-P', '-m', f'{package}.{module}'),
+                    *(str(self.path), str(listener.fileno())),
+                    json.dumps(self.urls),
+                ],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                pass_fds=[listener.fileno()],
+                # Ctrl-C is for the parent, which then stops it.
+                start_new_session=True,
+            )
+        self.addCleanup(self._stop, process)
+
+    def _stop(self, process: 'subprocess.Popen[bytes]') -> None:
+        if process.stdin is not None:
+            process.stdin.close()
+        process.wait()
+
+    def environment(self, user: str, project: str) -> dict[str, str]:
+        """The variables by which the client logs in."""
+        return {
+            'OS_AUTH_URL': self.urls['identity'],
+            'OS_IDENTITY_API_VERSION': '3',
+            'OS_USERNAME': user,
+            'OS_PASSWORD': user,
+            'OS_PROJECT_NAME': project,
+            'OS_USER_DOMAIN_NAME': 'Default',
+            'OS_PROJECT_DOMAIN_NAME': 'Default',
+            'OS_REGION_NAME': accounts.REGION,
+        }
+
+    def connect(self) -> sdk_connection.Connection:
+        """As the administrator."""
+        connection: sdk_connection.Connection = openstack.connect(
+            load_envvars=False,
+            load_yaml_config=False,
+            auth_url=self.urls['identity'],
+            username=accounts.ADMIN,
+            password=accounts.ADMIN,
+            project_name=accounts.ADMIN,
+            user_domain_name='Default',
+            project_domain_name='Default',
+            region_name=accounts.REGION,
+        )
+        return connection

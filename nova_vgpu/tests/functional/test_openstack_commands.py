@@ -1,0 +1,239 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``openstack vgpu`` as users run it, in a real cloud.
+
+What the commands print is in the documentation: it is kept in
+``doc/source/examples`` and compared here.
+"""
+
+import dataclasses
+import functools
+import os
+import pathlib
+import subprocess
+import sys
+import typing
+import uuid
+
+from openstack import connection as sdk_connection
+import testtools
+
+from nova_vgpu import exception
+from nova_vgpu.cloud import reader
+from nova_vgpu.cloud import types
+from nova_vgpu.tests import placements
+from nova_vgpu.tests import proxy
+from nova_vgpu.tests.cloud import accounts
+from nova_vgpu.tests.cloud import filling
+from nova_vgpu.tests.cloud import running
+from nova_vgpu.tests.cloud import scene
+
+ROOT = pathlib.Path(__file__).parents[3]
+EXAMPLES = ROOT / 'doc' / 'source' / 'examples'
+OPENSTACK = pathlib.Path(sys.executable).with_name('openstack')
+
+
+class CloudTest(testtools.TestCase):
+    """One cloud for all tests of the class, which leave it as it was.
+
+    Some run the program, each time in a process of its own. The others use
+    the reader of the commands, which takes less time.
+    """
+
+    cloud: typing.ClassVar[running.RunningCloud]
+    connection: typing.ClassVar[sdk_connection.Connection]
+    placement: typing.ClassVar[filling.Placement]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.cloud = running.RunningCloud()
+        cls.cloud.setUp()
+        cls.addClassCleanup(cls.cloud.cleanUp)
+        cls.connection = cls.cloud.connect()
+        cls.placement = filling.Placement(cls.connection)
+        filling.fill(cls.connection)
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.reader = reader.Cloud(self.connection, placements.PATIENT)
+        for each in self.cloud.proxies.values():
+            each.reset()
+
+    def run_command(
+        self,
+        *words: str,
+        user: str = accounts.ADMIN,
+        project: str = accounts.ADMIN,
+    ) -> tuple[int, str, str]:
+        """The exit code, what is data, and what is said beside it."""
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith('OS_')
+        }
+        done = subprocess.run(
+            [str(OPENSTACK), 'vgpu', *words],
+            env=environment
+            | self.cloud.environment(user, project)
+            | {'COLUMNS': '80', 'PYTHONWARNINGS': 'ignore'},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+        )
+        self.assertNotIn('Traceback', done.stdout + done.stderr)
+        return done.returncode, done.stdout, done.stderr
+
+    def compare(self, name: str, *words: str) -> None:
+        """A command on the page, and what it prints here."""
+        if not EXAMPLES.is_dir():
+            self.skipTest('the documentation is not part of a wheel')
+        code, stdout, stderr = self.run_command(*words)
+        self.assertEqual((0, ''), (code, stderr))
+        text = f'$ openstack vgpu {" ".join(words)}\n{stdout}'
+        path = EXAMPLES / name
+        # To write them again, empty the files and run this test.
+        if path.exists() and not path.read_text():
+            path.write_text(text)
+        self.assertEqual(path.read_text(), text)
+        self.assertLessEqual(max(map(len, stdout.splitlines())), 80)
+
+    def test_the_page_has_real_output(self) -> None:
+        self.compare('openstack-type-list.txt', 'type', 'list')
+        self.compare('openstack-gpu-list.txt', 'gpu', 'list')
+        self.compare(
+            'openstack-gpu-show.txt',
+            *('gpu', 'show', '84:00.0', '--host', 'compute1'),
+        )
+        self.compare(
+            'openstack-type-list-json.txt',
+            *('type', 'list', '--long', '--model', 'a40', '-f', 'json'),
+        )
+
+    def test_an_ordinary_user_is_told_what_role_is_required(self) -> None:
+        code, stdout, stderr = self.run_command(
+            *('type', 'list'),
+            user=accounts.USER,
+            project=accounts.USER_PROJECT,
+        )
+        self.assertEqual((1, ''), (code, stdout))
+        self.assertIn('requires the role "admin"', stderr)
+        self.assertEqual(1, len(stderr.strip().splitlines()), stderr)
+
+    def test_an_unknown_gpu_is_refused_without_control_characters(
+        self,
+    ) -> None:
+        code, stdout, stderr = self.run_command('gpu', 'show', 'no\x1b[2J')
+        self.assertEqual((1, ''), (code, stdout))
+        self.assertIn(r'a GPU no\x1b[2J.', stderr)
+
+    def test_control_characters_of_names_are_escaped(self) -> None:
+        root, child = str(uuid.uuid4()), str(uuid.uuid4())
+        name = 'bad\x1b[2J\nname'
+        self.placement.create(name, root)
+        self.placement.create(f'{name}_pci_0000_99_00_0', child, root)
+        self.placement.set(child, 'inventories', {'VGPU': {'total': 2}})
+        code, stdout, stderr = self.run_command('gpu', 'list', '-f', 'value')
+        self.placement.call('DELETE', f'/resource_providers/{child}')
+        self.placement.call('DELETE', f'/resource_providers/{root}')
+        self.assertEqual((0, ''), (code, stderr))
+        self.assertIn(r'bad\x1b[2J\nname 0000:99:00.0', stdout)
+
+    def count(self) -> tuple[int, int]:
+        for each in self.cloud.proxies.values():
+            each.reset()
+        gpus = self.reader.list_gpus()
+        found = types.list_types(gpus, self.reader.list_flavors())
+        self.assertEqual(3, len(found))
+        return (
+            len(self.cloud.proxies['placement'].seen),
+            len(self.cloud.proxies['compute'].seen),
+        )
+
+    def test_requests_do_not_grow_with_vgpus(self) -> None:
+        before = self.count()
+        # All providers; those with memory and, for the host without, with
+        # disk; the inventories of the GPU that is full and the fenced one.
+        self.assertEqual((5, 1), before)
+        made = []
+        for gpu in scene.GPUS[:2]:
+            for _ in range(gpu.total - len(gpu.consumers) - 1):
+                made.append(str(uuid.uuid4()))
+                self.placement.allocate(made[-1], gpu.uuid, 'VGPU', 1)
+        after = self.count()
+        for consumer in made:
+            self.placement.call('DELETE', f'/allocations/{consumer}')
+        self.assertEqual(11, len(made))
+        self.assertEqual(before, after)
+
+    def test_a_host_where_nothing_is_free_is_read(self) -> None:
+        root = scene.uuid_of('compute3')
+        made = []
+        for resource_class, amount in (('VCPU', 256), ('DISK_GB', 2048)):
+            made.append(str(uuid.uuid4()))
+            self.placement.allocate(made[-1], root, resource_class, amount)
+        gpus = self.reader.list_gpus()
+        for consumer in made:
+            self.placement.call('DELETE', f'/allocations/{consumer}')
+        self.assertEqual(gpus, self.reader.list_gpus())
+        self.assertEqual('fenced', gpus[-1].state.value)
+
+    def test_an_aggregate_has_its_hosts(self) -> None:
+        self.assertEqual(
+            {'compute1', 'compute3'}, self.reader.list_members('workstations')
+        )
+        error = self.assertRaises(
+            exception.NotInCloud, self.reader.list_members, 'n\to'
+        )
+        self.assertEqual(
+            r'Nova has no aggregate n\to. Aggregates: workstations.',
+            str(error),
+        )
+
+    def test_a_migration_is_told_from_a_server(self) -> None:
+        gpu = self.reader.list_gpus()[1]
+        self.assertEqual(
+            (
+                reader.Consumer(
+                    scene.MIGRATION, 1, None, accounts.PROJECTS['research']
+                ),
+            ),
+            self.reader.list_consumers(gpu),
+        )
+
+    def test_a_placement_that_fails_in_the_middle_is_named(self) -> None:
+        for number in range(5):
+            self.cloud.proxies['placement'].reset(
+                functools.partial(_fail_from, number)
+            )
+            hasty = reader.Cloud(
+                self.connection,
+                dataclasses.replace(placements.PATIENT, deadline=0.05),
+            )
+            error = self.assertRaises(
+                exception.PlacementError, hasty.list_gpus
+            )
+            self.assertIn('Placement does not answer', str(error))
+
+    def test_a_nova_that_fails_is_named(self) -> None:
+        self.cloud.proxies['compute'].reset(
+            lambda _number: proxy.Fault.UNAVAILABLE
+        )
+        error = self.assertRaises(
+            exception.CloudError, self.reader.list_flavors
+        )
+        self.assertIn('Nova did not list flavors: ', str(error))
+
+
+def _fail_from(first: int, number: int) -> proxy.Fault | None:
+    return proxy.Fault.UNAVAILABLE if number >= first else None
