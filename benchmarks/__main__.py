@@ -26,7 +26,7 @@ from benchmarks import drivers
 from benchmarks import report
 
 #: In the order in which they are run.
-BENCHMARKS = ('inventory', 'allocation', 'command_line', 'fleet')
+BENCHMARKS = ('inventory', 'allocation', 'command_line', 'cloud', 'fleet')
 
 
 def main() -> None:
