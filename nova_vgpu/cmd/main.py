@@ -37,6 +37,7 @@ Declare which vGPU type each physical GPU serves, and see the effect.
 
   nova-vgpu gpu list            list the GPUs, and whether they are ready
   nova-vgpu type list           list the vGPU types that they offer
+  nova-vgpu topology            show how GPUs and network cards connect
   nova-vgpu config generate     print the lines of nova.conf for types
   nova-vgpu check               check nova.conf against this host
   nova-vgpu plan                show which GPU serves what, and its providers

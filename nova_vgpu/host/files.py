@@ -68,6 +68,23 @@ class Files:
         :raises Unreadable: also if it is not text, or too long.
         """
         path = self.path(*parts)
+        data = self._read(path)
+        try:
+            text = data.decode('utf-8')
+        except UnicodeDecodeError as error:
+            raise Unreadable(path, 'is not UTF-8 text') from error
+        if '\0' in text:
+            raise Unreadable(path, 'is not UTF-8 text')
+        return text.strip()
+
+    def read_binary(self, *parts: str) -> bytes:
+        """The content of a file that is not text.
+
+        :raises Unreadable: also if it is too long.
+        """
+        return self._read(self.path(*parts))
+
+    def _read(self, path: str) -> bytes:
         try:
             # Without a file object, because there are thousands; and without
             # blocking, because a FIFO must not hang the reader.
@@ -84,13 +101,7 @@ class Files:
             raise _unreadable(path, error) from error
         if len(data) > self._most_bytes:
             raise Unreadable(path, f'holds more than {self._most_bytes} bytes')
-        try:
-            text = data.decode('utf-8')
-        except UnicodeDecodeError as error:
-            raise Unreadable(path, 'is not UTF-8 text') from error
-        if '\0' in text:
-            raise Unreadable(path, 'is not UTF-8 text')
-        return text.strip()
+        return data
 
     def write(self, text: str, *parts: str) -> None:
         """Write to an existing file with one system call.

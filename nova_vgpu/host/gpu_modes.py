@@ -12,9 +12,8 @@
 
 """Modes of NVIDIA's GPUs: read through NVML, set by nvidia-smi.
 
-NVML comes with the driver, its binding with the package nvidia-ml-py; a host
-may lack either. An unknown value is None: a GPU without ECC, a driver that is
-too old and a host without NVML look alike, and nothing is guessed.
+An unknown value is None: a GPU without ECC, a driver that is too old and a
+host without NVML look alike, and nothing is guessed.
 
 Heterogeneous mode allows vGPUs of different sizes on one GPU. It can be
 changed only while the GPU has no vGPU, and is lost when the host reboots. ::
@@ -22,18 +21,10 @@ changed only while the GPU has no vGPU, and is lost when the host reboots. ::
     nvidia-smi vgpu -shm 1 -i <GPU>
 """
 
-from collections.abc import Callable
-import types
-import typing
-
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.host import nvml
 from nova_vgpu.host import tools
-
-_Answer = typing.TypeVar('_Answer')
-
-#: NVIDIA's driver for the GPUs that NVML knows.
-DRIVER = 'nvidia'
 
 # nvml.h: NVML_VGPU_SCHEDULER_POLICY_*
 _POLICIES = {
@@ -46,88 +37,42 @@ DEFAULT_TOOL = '/usr/bin/nvidia-smi'
 
 def read_modes(host: values.Host) -> values.ModesRead:
     """Read the modes of the GPUs that NVIDIA's driver has."""
-    addresses = [
-        gpu.address
-        for gpu in host.gpus
-        if gpu.address is not None and gpu.driver == DRIVER
-    ]
+    addresses = nvml.list_addresses(host)
     if not addresses:
         return values.ModesRead()
     try:
-        import pynvml
-    except ImportError:
-        return values.ModesRead(
-            unknown_because='the Python package nvidia-ml-py is not installed'
-        )
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError as error:
-        return values.ModesRead(unknown_because=f'NVML failed: {error}')
-    library = _Library(pynvml)
-    try:
-        return values.ModesRead(
-            tuple((a, library.read_gpu(a)) for a in addresses),
-            library.read_driver_version(),
-        )
-    finally:
-        library.ask('nvmlShutdown', lambda _: None)
+        with nvml.open_library() as library:
+            return values.ModesRead(
+                tuple((a, _read_gpu(library, a)) for a in addresses),
+                library.ask('nvmlSystemGetDriverVersion', nvml.parse_text),
+            )
+    except nvml.UnavailableError as error:
+        return values.ModesRead(unknown_because=str(error))
 
 
-class _Library:
-    """NVML, where every call may fail."""
-
-    def __init__(self, pynvml: types.ModuleType) -> None:
-        self._pynvml = pynvml
-
-    def ask(
-        self,
-        function: str,
-        read: Callable[[typing.Any], _Answer],
-        *arguments: typing.Any,
-    ) -> _Answer | None:
-        """The result of a function; None if it fails or does not exist."""
-        asked = getattr(self._pynvml, function, None)
-        if asked is None:
-            return None  # an older binding
-        try:
-            answer = asked(*arguments)
-        except self._pynvml.NVMLError:
-            return None
-        return read(answer)
-
-    def read_driver_version(self) -> str | None:
-        return self.ask('nvmlSystemGetDriverVersion', _text)
-
-    def read_gpu(self, address: values.PciAddress) -> values.GPUModes:
-        handle = self.ask(
-            'nvmlDeviceGetHandleByPciBusId', lambda found: found, str(address)
-        )
-        if handle is None:
-            return values.GPUModes()
-        return values.GPUModes(
-            ecc=self.ask('nvmlDeviceGetEccMode', _mode, handle),
-            mig=self.ask('nvmlDeviceGetMigMode', _mode, handle),
-            heterogeneous=self.ask(
-                'nvmlDeviceGetVgpuHeterogeneousMode', bool, handle
-            ),
-            scheduler=self.ask(
-                'nvmlDeviceGetVgpuSchedulerState',
-                lambda state: _POLICIES.get(state.schedulerPolicy),
-                handle,
-            ),
-        )
+def _read_gpu(
+    library: nvml.Library, address: values.PciAddress
+) -> values.GPUModes:
+    handle = library.find_gpu(address)
+    if handle is None:
+        return values.GPUModes()
+    return values.GPUModes(
+        ecc=library.ask('nvmlDeviceGetEccMode', _mode, handle),
+        mig=library.ask('nvmlDeviceGetMigMode', _mode, handle),
+        heterogeneous=library.ask(
+            'nvmlDeviceGetVgpuHeterogeneousMode', bool, handle
+        ),
+        scheduler=library.ask(
+            'nvmlDeviceGetVgpuSchedulerState',
+            lambda state: _POLICIES.get(state.schedulerPolicy),
+            handle,
+        ),
+    )
 
 
 def _mode(answer: tuple[int, int]) -> values.GPUMode:
     current, pending = answer
     return values.GPUMode(bool(current), bool(pending))
-
-
-def _text(answer: str | bytes) -> str:
-    # Older bindings return bytes.
-    if isinstance(answer, bytes):
-        return answer.decode('utf-8', 'replace')
-    return answer
 
 
 def set_heterogeneous(

@@ -21,6 +21,8 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import gpu_modes
+from nova_vgpu.host import nvlinks
+from nova_vgpu.host import pcie
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vgpu_config_xml
 
@@ -51,10 +53,7 @@ class HostSource:
 
         :raises HostUnreadable: if it cannot be looked at.
         """
-        root = self.sysfs_root
-        if root is None and self.is_this_machine:
-            root = sysfs.DEFAULT_ROOT
-        tree = files.Files(root) if root is not None else None
+        tree = self._find_sysfs()
         if self.libvirt_uri is not None:
             libvirt_nodes = _libvirt_reader()
             with libvirt_nodes.connect(self.libvirt_uri) as connection:
@@ -66,6 +65,35 @@ class HostSource:
             '%s: %d GPUs, %d faults', self, len(host.gpus), len(host.faults)
         )
         return host
+
+    def _find_sysfs(self) -> files.Files | None:
+        """The host's sysfs; None if it cannot be reached from here."""
+        if self.sysfs_root is not None:
+            return files.Files(self.sysfs_root)
+        return (
+            files.Files(sysfs.DEFAULT_ROOT) if self.is_this_machine else None
+        )
+
+    def read_topology(self, host: values.Host) -> values.Topology:
+        """How its GPUs and network cards are connected.
+
+        :raises HostUnreadable: if its sysfs cannot be reached.
+        """
+        tree = self._find_sysfs()
+        if tree is None:
+            raise exception.HostUnreadable(
+                'The PCIe topology is in sysfs, and libvirt does not show it. '
+                'Run the command on the host itself, without --libvirt.'
+            )
+        if self.is_this_machine:
+            links = nvlinks.read_nvlinks(host)
+        else:
+            links = values.NVLinksRead(
+                unknown_because='NVML is asked only about this machine'
+            )
+        return dataclasses.replace(
+            pcie.read_topology(tree, host), nvlinks=links
+        )
 
     def complete(self, host: values.Host) -> values.Host:
         """The host with the names of types that only a file of its has."""

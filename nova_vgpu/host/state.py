@@ -28,13 +28,16 @@ from nova_vgpu.host import files
 DEFAULT_PATH = '/var/lib/nova-vgpu'
 
 _MOST_BYTES = 16 * 1024 * 1024
-_CURE = 'Is --state-dir right, and may this user write there?'
+_OPTION = '--state-dir'
 
 
-def find_cure(directory: str, error: OSError) -> str:
-    """The cure for a file that cannot be written in a directory."""
+def find_cure(directory: str, error: OSError, option: str = _OPTION) -> str:
+    """The cure for a file that cannot be written in a directory.
+
+    :param option: the option that names the directory, or the file.
+    """
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-        return _CURE
+        return _suspect(option)
     while not os.path.isdir(directory) and directory != '/':
         directory = os.path.dirname(os.path.abspath(directory))
     return (
@@ -43,11 +46,21 @@ def find_cure(directory: str, error: OSError) -> str:
     )
 
 
-class StateDirectory:
-    """The files that this project stores on a host."""
+def _suspect(option: str) -> str:
+    return f'Is {option} right, and may this user write there?'
 
-    def __init__(self, path: str = DEFAULT_PATH) -> None:
+
+class StateDirectory:
+    """The files that this project stores on a host.
+
+    :param option: the option that an operator gives it with.
+    """
+
+    def __init__(
+        self, path: str = DEFAULT_PATH, option: str = _OPTION
+    ) -> None:
         self.path = path
+        self._option = option
         self._files = files.Files(path, _MOST_BYTES)
 
     def read(self, name: str) -> str | None:
@@ -64,7 +77,9 @@ class StateDirectory:
             if not isinstance(error.__cause__, OSError):
                 # Zeros, as after a power cut, or too much text.
                 raise exception.StateDamaged(f'{error}.') from error
-            raise exception.StateUnusable(f'{error}. {_CURE}') from error
+            raise exception.StateUnusable(
+                f'{error}. {_suspect(self._option)}'
+            ) from error
 
     def replace(self, name: str, text: str) -> None:
         """Replace a file.
@@ -143,5 +158,5 @@ class StateDirectory:
     def _unusable(self, path: str, error: OSError) -> exception.StateUnusable:
         return exception.StateUnusable(
             f'{path} cannot be written: {(error.strerror or "").lower()}. '
-            f'{find_cure(self.path, error)}'
+            f'{find_cure(self.path, error, self._option)}'
         )

@@ -202,6 +202,42 @@ NETWORK_CARD = Board(
     types=(),
     pci_class=0x020000,
 )
+CONNECTX_6 = Board(
+    vendor=0x15B3,
+    device=0x101B,
+    subsystem=(0x15B3, 0x0007),
+    driver='mlx5_core',
+    types=(),
+    total_vfs=8,
+    vf_offset=2,
+    pci_class=0x020700,
+)
+# A port of a PCIe switch, and one of a virtual machine of QEMU.
+SWITCH_PORT = Board(
+    vendor=0x1000,
+    device=0xC010,
+    subsystem=(0x1000, 0xA096),
+    driver='pcieport',
+    types=(),
+    pci_class=0x060400,
+)
+QEMU_ROOT_PORT = Board(
+    vendor=0x1B36,
+    device=0x000C,
+    subsystem=(0x1B36, 0x0000),
+    driver='pcieport',
+    types=(),
+    pci_class=0x060400,
+)
+# The sound of a GPU with displays: its second function.
+GPU_AUDIO = Board(
+    vendor=0x10DE,
+    device=0x22BA,
+    subsystem=(0x10DE, 0x1482),
+    driver='snd_hda_intel',
+    types=(),
+    pci_class=0x040300,
+)
 MTTY_TYPES = (
     BoardType('mtty-1', 'Single port serial', 1, 24, '1 port'),
     BoardType('mtty-2', 'Dual port serial', 2, 12, '2 ports'),

@@ -35,8 +35,23 @@ class Created:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Slot:
+    """Where a board is: below these bridges, from the root port down.
+
+    ``ports`` are the names of a network card's ports, ``config`` is the
+    configuration space of the board; None for what sysfs does not show.
+    """
+
+    behind: tuple[values.PciAddress, ...] = ()
+    numa_node: int | None = None
+    iommu_group: int | None = None
+    ports: tuple[str, ...] = ()
+    config: bytes | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class GPU:
-    """A board in a slot.
+    """A board in a slot; other cards and bridges are boards, too.
 
     ``vendor_vfio`` selects the framework without mdevs; ``driver`` None is a
     board without one; ``types_ready`` False one whose driver does not show its
@@ -55,6 +70,7 @@ class GPU:
     raw_numvfs: bool = True
     mixed: bool = False
     instances: bool = False
+    slot: Slot = Slot()
 
     @property
     def bound_driver(self) -> str | None:
@@ -122,10 +138,14 @@ class GPU:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SimulatedHost:
-    """GPUs and other cards; with the kernel's sample parent if asked for."""
+    """GPUs and other cards; with the kernel's sample parent if asked for.
+
+    ``numa_nodes`` is 0 for a kernel that does not know of any.
+    """
 
     gpus: tuple[GPU, ...] = ()
     mtty: bool = False
+    numa_nodes: int = 0
 
 
 def demo_host() -> SimulatedHost:

@@ -43,13 +43,15 @@ class Link:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Attribute:
-    """A file; without ``text`` it cannot be read, without ``store`` written.
+    """A file; without content it cannot be read, without ``store`` written.
 
-    ``store`` is the effect of writing to it.
+    ``store`` is the effect of writing to it. ``data`` is content that is not
+    text.
     """
 
     text: str | None
     store: Path = ()
+    data: bytes | None = None
 
 
 class Directory:
@@ -92,6 +94,12 @@ class MemoryFiles(files.Files):
         if isinstance(node, Link) or node.text is None:
             raise self._unreadable(parts, errno.EACCES)
         return node.text.strip()
+
+    def read_binary(self, *parts: str) -> bytes:
+        node = self._find(parts)[1]
+        if not isinstance(node, Attribute) or node.data is None:
+            raise self._unreadable(parts, errno.EACCES)
+        return node.data
 
     def list(self, *parts: str) -> tuple[str, ...]:
         node = self._find(parts)[1]

@@ -50,8 +50,13 @@ class RenderedGPU:
         self.gpu = gpu
         self.override = override
         self.vfs = gpu.vf_addresses
-        bus = f'pci{gpu.address.domain:04x}:{gpu.address.bus:02x}'
-        self.bus: Path = ('devices', bus)
+        behind = gpu.slot.behind
+        top = behind[0] if behind else gpu.address
+        self.bus: Path = (
+            'devices',
+            f'pci{top.domain:04x}:{top.bus:02x}',
+            *map(str, behind),
+        )
         self.functions: dict[str, Directory] = {
             str(gpu.address): Directory(self._make_physical)
         }
@@ -99,6 +104,7 @@ class RenderedGPU:
     def _make_physical(self) -> dict[str, Node]:
         gpu, board = self.gpu, self.gpu.board
         found = self._make_function(str(gpu.address), gpu.bound_driver)
+        found |= _make_place(gpu)
         found['driver_override'] = Attribute(
             self.override or _NO_OVERRIDE,
             ('driver_override', str(gpu.address)),
@@ -191,22 +197,26 @@ class RenderedGPU:
         }
 
 
-def make_root(gpus: Iterable[RenderedGPU], mtty: bool) -> Directory:
+def make_root(
+    gpus: Iterable[RenderedGPU], mtty: bool, numa_nodes: int = 0
+) -> Directory:
     """The whole tree."""
     rendered = tuple(gpus)
-    devices: dict[str, dict[str, Node]] = {}
+    below: dict[Path, dict[str, Directory]] = {}
     on_bus: dict[str, Node] = {}
     parents: dict[str, Node] = {}
     mdevs: dict[str, Node] = {}
     for gpu in rendered:
-        devices.setdefault(gpu.bus[-1], {}).update(gpu.functions)
+        below.setdefault(gpu.bus, {}).update(gpu.functions)
         on_bus.update((name, Link(gpu.place(name))) for name in gpu.functions)
         for address, _ in gpu.parents:
             parents[str(address)] = Link(gpu.place(str(address)))
         mdevs.update((uuid, Link(place)) for uuid, place in gpu.list_mdevs())
     top: dict[str, Node] = {
-        name: _make_directory(entries) for name, entries in devices.items()
+        bus[1]: _make_bus(bus, below) for bus in below if len(bus) == 2
     }
+    if numa_nodes:
+        top['system'] = _make_nodes(numa_nodes)
     if mtty:
         top['virtual'] = _make_mtty()
         parents['mtty'] = Link(('devices', 'virtual', 'mtty', 'mtty'))
@@ -227,7 +237,8 @@ def make_root(gpus: Iterable[RenderedGPU], mtty: bool) -> Directory:
 def write_tree(simulated: host.SimulatedHost, root: pathlib.Path) -> None:
     """Write the tree below ``root``, which may exist."""
     rendered = (RenderedGPU(gpu, None) for gpu in simulated.gpus)
-    _write_directory(make_root(rendered, simulated.mtty), root, root)
+    made = make_root(rendered, simulated.mtty, simulated.numa_nodes)
+    _write_directory(made, root, root)
 
 
 def _write_directory(
@@ -242,8 +253,55 @@ def _write_directory(
         elif isinstance(node, Attribute):
             if node.text is not None:
                 entry.write_text(f'{node.text}\n')
+            elif node.data is not None:
+                entry.write_bytes(node.data)
         elif name != _DRIVERS[-1]:  # nothing is bound by writing there
             _write_directory(node, entry, root)
+
+
+def _make_bus(
+    bus: Path, below: Mapping[Path, Mapping[str, Directory]]
+) -> Directory:
+    """The functions on a bus, with all that is behind them."""
+    return _make_directory(
+        {
+            name: _make_bridge(function, (*bus, name), below)
+            if (*bus, name) in below
+            else function
+            for name, function in below[bus].items()
+        }
+    )
+
+
+def _make_bridge(
+    own: Directory, bus: Path, below: Mapping[Path, Mapping[str, Directory]]
+) -> Directory:
+    return Directory(lambda: {**own.entries, **_make_bus(bus, below).entries})
+
+
+def _make_nodes(number: int) -> Directory:
+    empty = _make_directory({})
+    nodes = _make_directory({f'node{node}': empty for node in range(number)})
+    return _make_directory({'node': nodes})
+
+
+def _make_place(gpu: host.GPU) -> dict[str, Node]:
+    """What the kernel shows of a board's slot, and of its ports."""
+    slot = gpu.slot
+    found: dict[str, Node] = {}
+    if slot.numa_node is not None:
+        found['numa_node'] = Attribute(str(slot.numa_node))
+    if slot.iommu_group is not None:
+        found['iommu_group'] = Link(
+            ('kernel', 'iommu_groups', str(slot.iommu_group))
+        )
+    if slot.ports:
+        found['infiniband'] = _make_directory(
+            {name: _make_directory({}) for name in slot.ports}
+        )
+    if slot.config is not None:
+        found['config'] = Attribute(None, data=slot.config)
+    return found
 
 
 def _make_directory(entries: Mapping[str, Node]) -> Directory:

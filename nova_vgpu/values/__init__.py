@@ -45,6 +45,17 @@ from nova_vgpu.values.host_hardware import TypeFacts as TypeFacts
 from nova_vgpu.values.host_hardware import VGPU as VGPU
 from nova_vgpu.values.host_hardware import VGPUType as VGPUType
 from nova_vgpu.values.host_hardware import VirtualFunction as VirtualFunction
+from nova_vgpu.values.pcie import Bridge as Bridge
+from nova_vgpu.values.pcie import Connection as Connection
+from nova_vgpu.values.pcie import DeviceKind as DeviceKind
+from nova_vgpu.values.pcie import Distance as Distance
+from nova_vgpu.values.pcie import Island as Island
+from nova_vgpu.values.pcie import IslandKind as IslandKind
+from nova_vgpu.values.pcie import NVLinks as NVLinks
+from nova_vgpu.values.pcie import NVLinksRead as NVLinksRead
+from nova_vgpu.values.pcie import PcieDevice as PcieDevice
+from nova_vgpu.values.pcie import PortType as PortType
+from nova_vgpu.values.pcie import Topology as Topology
 from nova_vgpu.values.placement_tree import Allocation as Allocation
 from nova_vgpu.values.placement_tree import Change as Change
 from nova_vgpu.values.placement_tree import Consumer as Consumer

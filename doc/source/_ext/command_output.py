@@ -18,13 +18,23 @@
        :config: ../examples/several-types.conf
        :exit-code: 0
        :language: console
+       :host: ../examples/gpudirect-host.txt
 
 inserts the command and what it prints. The host is that of the demonstration
-(:mod:`nova_vgpu.sandbox`), a directory tree in a temporary directory; the
-options that lead there are not shown. A command that ends with another exit
-code than the page says is a warning.
+(:mod:`nova_vgpu.sandbox`), or one that a file describes
+(:mod:`nova_vgpu.sandbox.pcie_layout`): a directory tree in a temporary
+directory. The options that lead there are not shown. A command that ends with
+another exit code than the page says is a warning.
+
+::
+
+    .. topology-picture:: ../examples/gpudirect-host.txt
+
+inserts the picture of ``nova-vgpu topology --svg`` into pages in HTML.
 """
 
+from collections.abc import Iterator
+import contextlib
 import io
 import os
 import pathlib
@@ -43,6 +53,8 @@ from sphinx.util import logging
 from sphinx.util import typing as sphinx_typing
 
 from nova_vgpu.cmd import main
+from nova_vgpu.sandbox import pcie_layout
+from nova_vgpu.sandbox import tree
 
 LOG = logging.getLogger(__name__)
 COLUMNS = '80'
@@ -74,6 +86,15 @@ class SimulatedSysfs:
 SYSFS = SimulatedSysfs()
 
 
+@contextlib.contextmanager
+def write_host(description: str) -> Iterator[str]:
+    """The host that a file describes, for as long as the context lasts."""
+    simulated = pcie_layout.parse(pathlib.Path(description).read_text())
+    with tempfile.TemporaryDirectory() as root:
+        tree.write_tree(simulated, pathlib.Path(root))
+        yield root
+
+
 class CommandOutput(docutils.SphinxDirective):
     """A command and what it prints, on both streams, as a terminal has it."""
 
@@ -84,13 +105,14 @@ class CommandOutput(docutils.SphinxDirective):
         'exit-code': directives.nonnegative_int,
         # A # at the start of a line is root's prompt on a console.
         'language': directives.unchanged_required,
+        'host': directives.path,
     }
 
-    def config_file(self) -> str | None:
-        """The configuration named, which the page then depends on."""
-        if 'config' not in self.options:
+    def find_file(self, option: str) -> str | None:
+        """The file of an option, which the page then depends on."""
+        if option not in self.options:
             return None
-        relative, absolute = self.env.relfn2path(self.options['config'])
+        relative, absolute = self.env.relfn2path(self.options[option])
         self.env.note_dependency(relative)
         return absolute
 
@@ -107,12 +129,19 @@ class CommandOutput(docutils.SphinxDirective):
         LOG.warning('%s', message, location=self.get_location())
 
     def run(self) -> list[nodes.Node]:
+        host = self.find_file('host')
+        if host is None:
+            return self.run_on(SYSFS.root)
+        with write_host(host) as root:
+            return self.run_on(root)
+
+    def run_on(self, root: str) -> list[nodes.Node]:
         command = self.arguments[0]
-        options = ['--sysfs-root', SYSFS.root]
-        config = self.config_file()
+        options = ['--sysfs-root', root]
+        config = self.find_file('config')
         if config is not None:
             # A directory without *.conf, in place of /etc/nova/nova.conf.d.
-            options += ['--config-file', config, '--config-dir', SYSFS.root]
+            options += ['--config-file', config, '--config-dir', root]
         terminal = io.StringIO()
         with mock.patch.dict(os.environ, COLUMNS=COLUMNS):
             code = main.NovaVGPU(stdout=terminal, stderr=terminal).run(
@@ -125,13 +154,36 @@ class CommandOutput(docutils.SphinxDirective):
                 f'nova-vgpu {command}: exit code {code}, not {expected}:\n'
                 f'{output}'
             )
-        if SYSFS.root in output:
+        if root in output:
             self.warn(f'nova-vgpu {command} shows where the host is')
         return self.block(f'$ nova-vgpu {command}\n{output}')
 
 
+class TopologyPicture(docutils.SphinxDirective):
+    """The PCIe tree of a host, drawn."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        relative, absolute = self.env.relfn2path(self.arguments[0])
+        self.env.note_dependency(relative)
+        self.env.note_reread()
+        if self.env.app.builder.format != 'html':
+            return []  # the matrix says the same
+        terminal = io.StringIO()
+        with write_host(absolute) as root:
+            picture = pathlib.Path(root, 'topology.svg')
+            code = main.NovaVGPU(stdout=terminal, stderr=terminal).run(
+                ['--sysfs-root', root, 'topology', '--svg', str(picture)]
+            )
+            if code:
+                raise self.error(terminal.getvalue())
+            return [nodes.raw('', picture.read_text(), format='html')]
+
+
 def setup(app: Sphinx) -> sphinx_typing.ExtensionMetadata:
     app.add_directive('command-output', CommandOutput)
+    app.add_directive('topology-picture', TopologyPicture)
     app.connect('builder-inited', SYSFS.write)
     app.connect('build-finished', SYSFS.remove)
     return {'parallel_read_safe': True, 'parallel_write_safe': True}

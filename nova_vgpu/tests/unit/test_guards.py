@@ -38,7 +38,7 @@ PACKAGE = ROOT / 'nova_vgpu'
 YAML = importlib.import_module('yaml')
 
 #: What each package may import, beside itself. The five that decide (plan,
-#: publish, reconcile, diagnose, generate) do not see the host.
+#: publish, reconcile, diagnose, generate) and topology do not see the host.
 BELOW: dict[str, tuple[str, ...]] = {
     'values': (),
     'exception': ('values',),
@@ -49,7 +49,8 @@ BELOW: dict[str, tuple[str, ...]] = {
     'publish': ('values', 'exception', 'knowledge', 'plan'),
     'reconcile': ('values', 'exception', 'knowledge', 'plan'),
     'diagnose': ('values', 'exception', 'knowledge', 'plan'),
-    'generate': ('values', 'exception', 'knowledge', 'plan'),
+    'topology': ('values', 'exception', 'knowledge'),
+    'generate': ('values', 'exception', 'knowledge', 'plan', 'topology'),
     'placement': ('values', 'exception', 'conf', 'publish'),
     'cloud': ('values', 'exception', 'knowledge', 'publish', 'placement'),
     'osc': ('cloud',),
@@ -78,7 +79,7 @@ ONLY_IN = {
         'sandbox/libvirt_host.py',
     ),
     'nova': ('compute/',),
-    'pynvml': ('host/gpu_modes.py',),
+    'pynvml': ('host/nvml.py',),
     'nova_vgpu.compute': ('compute/',),
     'openstack': ('placement/', 'cloud/reader.py'),
     'keystoneauth1': ('placement/', 'cloud/reader.py'),

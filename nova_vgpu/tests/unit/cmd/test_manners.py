@@ -250,6 +250,7 @@ class TestHelp(test_commands.CommandTestCase):
             ('provider', 'hand-back'),
             ('config', 'generate'),
             ('doctor',),
+            ('topology',),
             ('apply',),
             ('restore',),
             ('sriov', 'enable'),
@@ -284,8 +285,15 @@ class TestHelp(test_commands.CommandTestCase):
         )
         self.assertEqual(
             [
-                *('gpu list', 'type list', 'config generate', 'check'),
-                *('plan', 'doctor', 'apply', 'restore', 'sriov, device'),
+                *('gpu list', 'type list', 'topology', 'config generate'),
+                *(
+                    'check',
+                    'plan',
+                    'doctor',
+                    'apply',
+                    'restore',
+                    'sriov, device',
+                ),
                 'agent',
                 *('provider diff', 'provider sync', 'provider hand-back'),
             ],

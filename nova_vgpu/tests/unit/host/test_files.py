@@ -54,6 +54,14 @@ class TestRead(FilesTestCase):
             (self.root / 'file').write_bytes(data)
             self.assertEqual(expected, self.files.read('file'), case)
 
+    def test_bytes_are_read_as_they_are(self) -> None:
+        for data in (b'', b'\xff\xfe\x00\n', b' x ' * 5000):
+            (self.root / 'file').write_bytes(data)
+            self.assertEqual(data, self.files.read_binary('file'))
+        (self.root / 'file').write_bytes(b'x' * 65537)
+        for name in ('file', 'nothing'):
+            self.assertRaises(files.Unreadable, self.files.read_binary, name)
+
     def test_what_is_no_text(self) -> None:
         for case, data, reason in (
             ('bytes', b'\xff\xfe\x00', 'not UTF-8 text'),

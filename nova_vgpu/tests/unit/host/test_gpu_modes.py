@@ -21,13 +21,14 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.host import gpu_modes
+from nova_vgpu.host import nvml
 
 T4 = values.PciAddress.parse('84:00.0')
 A40 = values.PciAddress.parse('41:00.0')
 
 
 def make_gpu(
-    address: values.PciAddress, driver: str = gpu_modes.DRIVER
+    address: values.PciAddress, driver: str = nvml.DRIVER
 ) -> values.PhysicalGPU:
     return values.PhysicalGPU(address.node_device_name, address, driver=driver)
 
