@@ -18,6 +18,7 @@ import configparser
 import contextlib
 import importlib
 import io
+import json
 import os
 import pathlib
 import pkgutil
@@ -45,6 +46,7 @@ from nova_vgpu.plan import readiness
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import pcie_layout
 from nova_vgpu.sandbox import tree
 from nova_vgpu.tests import plans
 
@@ -226,6 +228,32 @@ class TestFlavors(DocumentationTestCase):
         }
         self.assertEqual(set(), asked - there)
         self.assertNotEqual(set(), asked)
+
+
+class TestIslands(DocumentationTestCase):
+    """A functional test boots servers with the lines of the page."""
+
+    def test_devices_have_the_traits_that_the_command_shows(self) -> None:
+        text = (EXAMPLES / 'gpudirect-host.txt').read_text()
+        root = self.write_host(pcie_layout.parse(text))
+        terminal = io.StringIO()
+        main.NovaVGPU(stdout=terminal, stderr=io.StringIO()).run(
+            [f'--sysfs-root={root}', 'topology', '-f', 'json']
+        )
+        shown = {
+            row['Address'].rpartition('.')[0]: row['Traits']
+            for row in json.loads(terminal.getvalue())
+        }
+        lines = (EXAMPLES / 'gpudirect.ini').read_text()
+        specs = [
+            json.loads(line)
+            for line in re.findall(r'(?m)^device_spec = (.+)$', lines)
+        ]
+        written = {
+            spec['address'].rpartition('.')[0]: spec['traits'].split(',')
+            for spec in specs
+        }
+        self.assertEqual(shown, written)
 
 
 class TestTraits(DocumentationTestCase):
