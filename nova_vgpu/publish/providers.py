@@ -271,7 +271,7 @@ def is_named_as_gpu(
     :param offered: the resource classes of its inventories.
     """
     device = name.removeprefix(f'{node}_')
-    if device == name or _has_other_owner(found):
+    if device == name or has_other_owner(found):
         return False
     signs = (
         device in devices
@@ -282,7 +282,8 @@ def is_named_as_gpu(
     return sum(signs) > 1
 
 
-def _has_other_owner(found: Collection[str]) -> bool:
+def has_other_owner(found: Collection[str]) -> bool:
+    """Whether traits show that a provider is not one of a vGPU driver's."""
     return traits.TRACKED_BY_NOVA in found or any(
         trait.startswith(_OWNER_PREFIX) and trait != traits.OWNER
         for trait in found

@@ -90,6 +90,9 @@ from nova_vgpu.values.planning import Reason as Reason
 from nova_vgpu.values.planning import Severity as Severity
 from nova_vgpu.values.planning import TypeNames as TypeNames
 from nova_vgpu.values.planning import TypeRequest as TypeRequest
+from nova_vgpu.values.scheduling import Order as Order
+from nova_vgpu.values.scheduling import Orders as Orders
+from nova_vgpu.values.scheduling import SchedulingRules as SchedulingRules
 from nova_vgpu.values.step import AwaitTypes as AwaitTypes
 from nova_vgpu.values.step import DriftReport as DriftReport
 from nova_vgpu.values.step import GPUSteps as GPUSteps

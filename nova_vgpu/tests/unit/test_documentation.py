@@ -30,11 +30,13 @@ import textwrap
 import typing
 from unittest import mock
 
+from oslo_config import cfg
 import testtools
 
 from nova_vgpu import configuration
 from nova_vgpu import values
 from nova_vgpu.cmd import main
+from nova_vgpu.conf import scheduling
 from nova_vgpu.host import files
 from nova_vgpu.host import source as host_source
 from nova_vgpu.knowledge import traits
@@ -193,6 +195,34 @@ class TestExamples(DocumentationTestCase):
             option.dest for _, group in opts.list_opts() for option in group
         }
         self.assertEqual(every, written)
+
+
+class TestScheduling(DocumentationTestCase):
+    """A functional test gets the figures of the page."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.path = EXAMPLES / 'scheduling.ini'
+        self.conf = cfg.ConfigOpts()
+        self.conf(['--config-file', str(self.path)])
+        scheduling.register_opts(self.conf)
+
+    def test_the_example_is_valid(self) -> None:
+        rules = scheduling.read_rules(self.conf)
+        self.assertEqual(values.Order.PACK, rules.hosts.default)
+        t4 = ['CUSTOM_VGPU_TYPE_T4_2Q']
+        for orders in (rules.hosts, rules.gpus):
+            self.assertEqual(values.Order.SPREAD, orders.find(t4, ['VGPU']))
+
+    def test_the_example_has_every_option(self) -> None:
+        parser = configparser.ConfigParser()
+        parser.read(self.path)
+        every = {option.dest for option in scheduling.scheduler_options()}
+        self.assertEqual(
+            every | {'weight_classes'}, set(parser[scheduling.GROUP])
+        )
+        page = self.pages['admin/scheduling.rst']
+        self.assertEqual(set(), {name for name in every if name not in page})
 
 
 class TestFlavors(DocumentationTestCase):

@@ -30,6 +30,7 @@ from oslo_config import generator
 import testtools
 
 from nova_vgpu.conf import opts
+from nova_vgpu.conf import scheduling
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / 'nova_vgpu'
@@ -54,6 +55,7 @@ BELOW: dict[str, tuple[str, ...]] = {
     'placement': ('values', 'exception', 'conf', 'publish'),
     'cloud': ('values', 'exception', 'knowledge', 'publish', 'placement'),
     'osc': ('cloud',),
+    'scheduler': ('values', 'exception', 'knowledge', 'conf', 'publish'),
 }
 #: From the bottom up: each imports all of those above and those before it.
 ON_TOP = ('configuration', 'lifecycle', 'compute', 'cmd')
@@ -78,9 +80,10 @@ ONLY_IN = {
         'host/mdevs.py',
         'sandbox/libvirt_host.py',
     ),
-    'nova': ('compute/',),
+    'nova': ('compute/', 'scheduler/weigher.py'),
     'pynvml': ('host/nvml.py',),
     'nova_vgpu.compute': ('compute/',),
+    'nova_vgpu.scheduler': ('scheduler/',),
     'openstack': ('placement/', 'cloud/reader.py'),
     'keystoneauth1': ('placement/', 'cloud/reader.py'),
     'placement': ('sandbox/',),
@@ -446,6 +449,7 @@ class TestPackage(testtools.TestCase):
         options = {
             opts.GROUP: opts.device_options(),
             f'{opts.GROUP_PREFIX}<type>': opts.type_options('x'),
+            scheduling.GROUP: scheduling.scheduler_options(),
         }
         self.assertEqual(
             {
@@ -473,7 +477,13 @@ def _write_sample() -> dict[str, set[str]]:
     """The options of the sample configuration by section."""
     conf = cfg.ConfigOpts()
     generator.register_cli_opts(conf)
-    conf(['--namespace', 'nova_vgpu'], default_config_files=[])
+    conf(
+        [
+            *('--namespace', 'nova_vgpu'),
+            *('--namespace', 'nova_vgpu.scheduler'),
+        ],
+        default_config_files=[],
+    )
     output = io.StringIO()
     generator.generate(conf, output)
     found: dict[str, set[str]] = {}
