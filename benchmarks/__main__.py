@@ -26,7 +26,14 @@ from benchmarks import drivers
 from benchmarks import report
 
 #: In the order in which they are run.
-BENCHMARKS = ('inventory', 'allocation', 'command_line', 'cloud', 'fleet')
+BENCHMARKS = (
+    'inventory',
+    'allocation',
+    'weighing',
+    'command_line',
+    'cloud',
+    'fleet',
+)
 
 
 def main() -> None:

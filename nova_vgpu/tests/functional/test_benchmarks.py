@@ -84,6 +84,13 @@ class BenchmarksTest(testtools.TestCase):
         self.assertGreater(left['ours']['counts']['bytes of XML'], 0)
         self.assertEqual(0, storm['ours']['counts']['vGPUs given twice'])
 
+    def test_weighing(self) -> None:
+        reading, with_vgpu, plain = self.run_quickly('weighing')
+        for each in (reading, with_vgpu, plain):
+            self.assertEqual(10, each['scene']['hosts'])
+            self.assertIsNotNone(each['ratio'])
+        self.assertIn('without a vGPU', plain['what'])
+
     def test_what_there_is_not(self) -> None:
         ended = subprocess.run(
             [sys.executable, '-m', 'benchmarks', 'inventroy'],
