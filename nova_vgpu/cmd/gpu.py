@@ -15,6 +15,7 @@
 import argparse
 import typing
 
+from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.knowledge import capabilities
@@ -25,13 +26,16 @@ class ListGPUs(base.Lister):
     """List the GPUs of this host, ready for vGPUs or not.
 
     Every display controller, 3D controller and processing accelerator of
-    NVIDIA, Intel and AMD is shown, with a driver or without. "State" is why a
+    NVIDIA, Intel and AMD is shown, with a driver or without. "Role" is what a
+    GPU is for: "vGPU" or "passthrough" according to the configuration,
+    "display" if the host's console is on it, or "unused". "State" is why a
     GPU does not serve vGPUs; "gpu show" has the cure.
     """
 
     table_columns = (
         'GPU',
         'Model',
+        'Role',
         'Driver',
         'Framework',
         'VFs',
@@ -43,10 +47,12 @@ class ListGPUs(base.Lister):
         gpus = [gpu for gpu in host.gpus if not gpu.is_other_device]
         if not gpus:
             self.say(base.NO_GPUS)
+        found = _read_roles(self, host)
         rows = [
             (
                 str(gpu),
                 capabilities.model_of(gpu) or '-',
+                found.get(gpu.name, '-'),
                 gpu.driver or '-',
                 gpu.framework.value if gpu.framework else '-',
                 _vfs(gpu),
@@ -59,6 +65,7 @@ class ListGPUs(base.Lister):
         return (
             'GPU',
             'Model',
+            'Role',
             'Driver',
             'Framework',
             'VFs',
@@ -81,7 +88,8 @@ class ShowGPU(base.ShowOne):
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], tuple[typing.Any, ...]]:
-        (gpu,) = base.select_gpus(self.read_host(), parsed_args.gpu)
+        host = self.read_host()
+        (gpu,) = base.select_gpus(host, parsed_args.gpu)
         vendor = capabilities.vendor_of(gpu)
         obstacle = readiness.find_obstacle(gpu)
         fields = {
@@ -89,6 +97,7 @@ class ShowGPU(base.ShowOne):
             'node device': gpu.name,
             'vendor': vendor.name if vendor else '-',
             'model': capabilities.model_of(gpu) or '-',
+            'role': _read_roles(self, host).get(gpu.name, '-'),
             'PCI ids': str(gpu.ids) if gpu.ids else '-',
             'driver': gpu.driver or '-',
             'framework': gpu.framework.value if gpu.framework else '-',
@@ -100,6 +109,25 @@ class ShowGPU(base.ShowOne):
             'cure': obstacle.cure if obstacle else '-',
         }
         return tuple(fields), tuple(fields.values())
+
+
+def _read_roles(command: base.Command, host: values.Host) -> dict[str, str]:
+    """The roles of GPUs by their names; none without a configuration."""
+    from nova_vgpu.plan import mapper
+    from nova_vgpu.plan import roles
+
+    try:
+        configuration = command.load_configuration()
+    except exception.ConfigFileError as error:
+        command.say(f'warning: The roles of GPUs are unknown. {error}')
+        return {}
+    plan = mapper.make_plan(configuration.plan_input(host, values.ModesRead()))
+    read = command.source.read_isolation(host)
+    declaration = configuration.declaration
+    return {
+        gpu.name: roles.find_role(gpu, plan, declaration, read.of(gpu)).value
+        for gpu in host.gpus
+    }
 
 
 def _vfs(gpu: values.PhysicalGPU) -> str:

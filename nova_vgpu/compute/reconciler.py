@@ -163,7 +163,7 @@ class Reconciler:
             name
             for gpu in plan.gpus
             for name in nova_conflicts.find_listed(
-                self._planner.declaration.pci_devices, gpu
+                self._planner.declaration.competing_pci_devices, gpu
             )
         }
         left = self._usage.functions.list_left(in_use.guests, plan)

@@ -99,7 +99,8 @@ def read_declaration(
         types_option=types_option,
         # None: it was set to something else.
         unlisted_is_set=unlisted is None or _is_set(conf, 'unlisted_gpus'),
-        pci_devices=_read_device_specs(conf, creation) if names else (),
+        pci_devices=_read_device_specs(conf),
+        vgpus_are_pci_devices=_are_vgpus_pci_devices(conf, creation),
     )
     return declaration, tuple(problems)
 
@@ -213,17 +214,19 @@ def _read(
         return None
 
 
-def _read_device_specs(
+def _are_vgpus_pci_devices(
     conf: cfg.ConfigOpts, creation: values.Creation
-) -> tuple[values.PciDeviceSpec, ...]:
-    """Nova's PCI devices, if they can conflict with vGPUs.
+) -> bool:
+    """Whether Nova's own driver serves vGPUs that are created ahead."""
+    if creation is not values.Creation.AHEAD:
+        return False
+    driver = opts.read_novas(conf, cfg.StrOpt('compute_driver')) or ''
+    return not driver.strip().startswith(_OUR_DRIVER)
 
-    vGPUs that are created ahead are PCI devices of Nova's driver.
-    """
-    if creation is values.Creation.AHEAD:
-        driver = opts.read_novas(conf, cfg.StrOpt('compute_driver')) or ''
-        if not driver.strip().startswith(_OUR_DRIVER):
-            return ()
+
+def _read_device_specs(
+    conf: cfg.ConfigOpts,
+) -> tuple[values.PciDeviceSpec, ...]:
     found: dict[str, str] = {}
     for group, name in _NAMES:
         option = f'[{group or "DEFAULT"}]{name}'

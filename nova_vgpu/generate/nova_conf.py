@@ -251,12 +251,12 @@ def _write_unlisted(plan: values.Plan, reader: values.Reader) -> Iterator[str]:
         if capabilities.makes_vgpus(left.gpu)
     )
     yield from ini.write_comment(
-        f'GPUs that support vGPUs and are not used: {left}. Without this line '
-        'they would serve the first type.'
+        f'GPUs that support vGPUs and do not serve them: {left}. Without this '
+        'line they would serve the first type.'
         if reader is values.Reader.NOVA_VGPU
-        else f'GPUs that support vGPUs and are not used: {left}. Nova ignores '
-        'them and does not know this option. The commands of nova-vgpu need '
-        'it.'
+        else f'GPUs that support vGPUs and do not serve them: {left}. Nova '
+        'ignores them and does not know this option. The commands of '
+        'nova-vgpu need it.'
     )
     yield f'unlisted_gpus = {values.UnlistedGPUs.IGNORE.value}'
 

@@ -24,7 +24,6 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
-import re
 
 from nova_vgpu import exception
 from nova_vgpu import values
@@ -32,10 +31,9 @@ from nova_vgpu.generate import ini
 from nova_vgpu.generate import type_requests
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import traits
+from nova_vgpu.knowledge import whole_gpu_names
 from nova_vgpu.plan import capacity
 from nova_vgpu.plan import type_matching
-
-_NOT_IN_ALIAS = re.compile(r'[^A-Za-z0-9._-]+')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -124,37 +122,15 @@ def _serve(
 
 def _write(served: Sequence[_Served]) -> Iterator[str]:
     yield from ini.write_head(values.Reader.PCI)
-    yield ''
-    yield '[filter_scheduler]'
-    yield from ini.write_comment(
-        'Nova accepts an alias by resource class only with this. nova-api, '
-        'nova-scheduler and the conductors need the option and the aliases '
-        'too.'
-    )
-    yield 'pci_in_placement = true'
-    yield ''
-    yield '[pci]'
-    yield from ini.write_comment(
-        'Nova cannot turn this off again once it is on.'
-    )
-    yield 'report_in_placement = true'
+    yield from ini.write_pci_in_placement()
     for of in served:
         yield ''
         yield from ini.write_comment(_describe(of))
         for vf in of.functions:
             yield from ini.write_json('device_spec', _spec(of, vf))
     for name, of in {of.name: of for of in served}.items():
-        yield ''
-        yield from ini.write_comment(
-            f'For a flavor: pci_passthrough:alias={_alias(name)}:1'
-        )
-        yield from ini.write_json(
-            'alias',
-            {
-                'name': _alias(name),
-                'device_type': 'type-VF',
-                'resource_class': of.resource_class,
-            },
+        yield from ini.write_alias(
+            whole_gpu_names.make_alias(name), 'type-VF', of.resource_class
         )
 
 
@@ -177,8 +153,3 @@ def _spec(of: _Served, vf: values.VirtualFunction) -> dict[str, str]:
         # Its identity. Its capabilities follow from that, in some thirty more.
         'traits': ','.join(t for t in found if traits.is_custom(t)),
     }
-
-
-def _alias(name: str) -> str:
-    """A name for flavors, where commas and colons are separators."""
-    return _NOT_IN_ALIAS.sub('-', name)

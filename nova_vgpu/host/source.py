@@ -21,12 +21,16 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import gpu_modes
+from nova_vgpu.host import gpu_processes
+from nova_vgpu.host import isolation
 from nova_vgpu.host import nvlinks
 from nova_vgpu.host import pcie
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vgpu_config_xml
 
 LOG = logging.getLogger(__name__)
+
+_ONLY_IN_SYSFS = 'only sysfs of the host has it; run the command there'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -107,6 +111,23 @@ class HostSource:
         if self.is_this_machine:
             return gpu_modes.read_modes(host)
         return values.ModesRead()
+
+    def read_isolation(self, host: values.Host) -> values.IsolationRead:
+        """Whether its GPUs can be passed through, as sysfs tells."""
+        tree = self._find_sysfs()
+        if tree is None:
+            return isolation.make_unknown(host, _ONLY_IN_SYSFS)
+        return isolation.read_isolation(tree, host)
+
+    def add_processes(
+        self, host: values.Host, read: values.IsolationRead
+    ) -> values.IsolationRead:
+        """The isolation with the processes that use GPUs, as NVML tells."""
+        if not self.is_this_machine:
+            return read
+        return isolation.add_processes(
+            read, gpu_processes.read_processes(host)
+        )
 
     def read_guests(self) -> tuple[values.Guest, ...]:
         """The guests of the host.

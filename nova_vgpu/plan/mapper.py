@@ -118,8 +118,9 @@ def _place_all(
     """
     declaration = given.configuration.declaration
     first_vendors = _find_vendors_of_first(declaration, given.host, names)
+    specs = declaration.competing_pci_devices
     for gpu in given.host.gpus:
-        listed = nova_conflicts.find_listed(declaration.pci_devices, gpu)
+        listed = nova_conflicts.find_listed(specs, gpu)
         of_gpu = [claim for claim in claims if claim.gpu.name == gpu.name]
         placed = (
             _assign_listed(gpu, of_gpu)

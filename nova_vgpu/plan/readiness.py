@@ -27,7 +27,7 @@ from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import vendors
 
 STUB_DRIVER = 'pci-pf-stub'
-_PASSTHROUGH_DRIVER = 'vfio-pci'
+VFIO_DRIVER = 'vfio-pci'
 # Drivers of the kernel for NVIDIA's GPUs that do not support vGPUs.
 _PLAIN_DRIVERS = frozenset({'nouveau', 'nvidiafb'})
 
@@ -84,7 +84,7 @@ class Obstacle:
 
 def is_passed_through(gpu: values.PhysicalGPU) -> bool:
     """Whether the GPU is reserved for passthrough to a server."""
-    return gpu.driver == _PASSTHROUGH_DRIVER
+    return gpu.driver == VFIO_DRIVER
 
 
 def find_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
@@ -132,7 +132,7 @@ def _driver_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
     if is_passed_through(gpu):
         return Obstacle(
             'passed-through',
-            f'it is bound to {_PASSTHROUGH_DRIVER}, for passthrough of the '
+            f'it is bound to {VFIO_DRIVER}, for passthrough of the '
             'whole GPU to a server',
             f'Bind {gpu} to the vGPU host driver, or remove it from the '
             'configuration.',
@@ -149,10 +149,10 @@ def _driver_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
 
 def _function_obstacle(gpu: values.PhysicalGPU) -> Obstacle:
     made_by = capabilities.vendor_of(gpu)
-    if gpu.vfs and all(vf.driver == _PASSTHROUGH_DRIVER for vf in gpu.vfs):
+    if gpu.vfs and all(vf.driver == VFIO_DRIVER for vf in gpu.vfs):
         return Obstacle(
             'vfs-passed-through',
-            f'its VFs are bound to {_PASSTHROUGH_DRIVER}, as libvirt does '
+            f'its VFs are bound to {VFIO_DRIVER}, as libvirt does '
             "with a VF that a guest uses with managed='yes'",
             f"Bind the VFs of {gpu} to the GPU's own driver again.",
         )

@@ -58,6 +58,10 @@ class GPU:
     types yet. ``raw_numvfs`` False is a driver that requires its own tool for
     VFs; ``mixed`` is the mode for vGPUs of several sizes; with
     ``instances``, the GPU has instances for types that are backed by MIG.
+
+    Without ``iommu``, no function has an IOMMU group. Otherwise the functions
+    of a slot share that of their slot, as without ACS between them, and each
+    VF has its own. ``display`` is the GPU with the console of the host.
     """
 
     address: values.PciAddress
@@ -71,6 +75,18 @@ class GPU:
     mixed: bool = False
     instances: bool = False
     slot: Slot = Slot()
+    iommu: bool = True
+    display: bool = False
+
+    def group_of(self, function: values.PciAddress) -> int | None:
+        """The IOMMU group of the card's function, or of one of its VFs."""
+        if not self.iommu:
+            return None
+        number = function.domain << 16 | function.routing_id
+        if function != self.address:
+            return number
+        group = self.slot.iommu_group
+        return number & ~7 if group is None else group
 
     @property
     def bound_driver(self) -> str | None:

@@ -36,6 +36,8 @@ from nova_vgpu.sandbox import tree
 BlocksForever = stores.BlocksForever
 Delays = hardware.Delays
 
+#: The base class of bridges in PCI.
+_BRIDGE = 0x06
 #: What makes up the state, besides the GPUs and the time.
 _KEPT = (
     'overrides',
@@ -143,6 +145,44 @@ class Kernel(hardware.Hardware):
             if coming.address != address or coming.vfs is not None
         ]
         self.update(address, types_ready=False, created=(), mixed=False)
+
+    def detach(self, address: values.PciAddress) -> None:
+        """Take a GPU from its driver for a guest, as libvirt does.
+
+        :raises BlocksForever: if something of it is in use.
+        """
+        gpu = self.get(address)
+        self.set_override(address, tree.PASSTHROUGH)
+        if gpu.bound_driver is not None:
+            stores.store(self, ('unbind', gpu.bound_driver), str(address))
+        stores.store(self, ('drivers_probe',), str(address))
+
+    def reattach(self, address: values.PciAddress) -> None:
+        """Give a GPU back to its own driver."""
+        self.set_override(address, None)
+        stores.store(self, ('unbind', tree.PASSTHROUGH), str(address))
+        stores.store(self, ('drivers_probe',), str(address))
+
+    def require_viable(self, address: values.PciAddress) -> None:
+        """Check that VFIO lets a guest have a GPU.
+
+        Bridges, and devices without a driver, do not matter.
+
+        :raises OSError: without an IOMMU group, or if a driver of the host
+            has another device of the group.
+        """
+        group = self.get(address).group_of(address)
+        if group is None:
+            raise memory_tree.make_error(errno.ENODEV, f'{address}: no group')
+        for gpu in self.get_gpus():
+            if (
+                group == gpu.group_of(gpu.address)
+                and gpu.board.pci_class >> 16 != _BRIDGE
+                and gpu.bound_driver not in (None, tree.PASSTHROUGH)
+            ):
+                raise memory_tree.make_error(
+                    errno.EPERM, f'group {group} is not viable: {gpu.address}'
+                )
 
     # -- events -------------------------------------------------------------
 

@@ -80,6 +80,7 @@ def _make_card(
         _find_board(kind),
         vfs=numbers.get('vfs', 0),
         driver='vfio-pci' if 'passthrough' in words else 'default',
+        iommu='group' in numbers,
         slot=host.Slot(
             behind,
             numbers.get('numa'),

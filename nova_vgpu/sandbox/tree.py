@@ -28,6 +28,7 @@ import pathlib
 from nova_vgpu import values
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host
+from nova_vgpu.sandbox import iommu_groups
 from nova_vgpu.sandbox import memory_tree
 
 Attribute = memory_tree.Attribute
@@ -41,6 +42,8 @@ PASSTHROUGH = 'vfio-pci'
 
 _DRIVERS = ('bus', 'pci', 'drivers')
 _NO_OVERRIDE = '(null)'
+# The class of PCI whose devices have the file "boot_vga".
+_VGA = 0x0300
 
 
 class RenderedGPU:
@@ -87,6 +90,11 @@ class RenderedGPU:
                 for uuid, _ in self.gpu.mdevs(vf):
                     yield uuid, (*self.place(str(address)), uuid)
 
+    def list_members(self) -> Iterator[iommu_groups.Member]:
+        """Every function with its IOMMU group."""
+        for address in (self.gpu.address, *self.vfs):
+            yield self.gpu.group_of(address), self.place(str(address))
+
     @functools.cached_property
     def _left(self) -> dict[str, int]:
         return {t.id: self.gpu.left(t) for t in self.gpu.board.types}
@@ -103,8 +111,10 @@ class RenderedGPU:
 
     def _make_physical(self) -> dict[str, Node]:
         gpu, board = self.gpu, self.gpu.board
-        found = self._make_function(str(gpu.address), gpu.bound_driver)
+        found = self._make_function(gpu.address, gpu.bound_driver)
         found |= _make_place(gpu)
+        if board.pci_class >> 8 == _VGA:
+            found['boot_vga'] = Attribute(str(int(gpu.display)))
         found['driver_override'] = Attribute(
             self.override or _NO_OVERRIDE,
             ('driver_override', str(gpu.address)),
@@ -126,7 +136,7 @@ class RenderedGPU:
     def _make_virtual(self, index: int) -> dict[str, Node]:
         gpu = self.gpu
         address = self.vfs[index]
-        found = self._make_function(str(address), gpu.board.driver)
+        found = self._make_function(address, gpu.board.driver)
         found['physfn'] = Link(self.place(str(gpu.address)))
         if gpu.types_on_vfs and gpu.vendor_vfio:
             found['nvidia'] = Directory(
@@ -136,7 +146,9 @@ class RenderedGPU:
             found |= self._make_parent(address, index)
         return found
 
-    def _make_function(self, name: str, driver: str | None) -> dict[str, Node]:
+    def _make_function(
+        self, address: values.PciAddress, driver: str | None
+    ) -> dict[str, Node]:
         board = self.gpu.board
         found: dict[str, Node] = {
             'vendor': Attribute(f'0x{board.vendor:04x}'),
@@ -147,6 +159,9 @@ class RenderedGPU:
         }
         if driver is not None:
             found['driver'] = Link((*_DRIVERS, driver))
+        group = self.gpu.group_of(address)
+        if group is not None:
+            found['iommu_group'] = iommu_groups.make_link(group)
         return found
 
     def _make_parent(
@@ -228,7 +243,16 @@ def make_root(
     bus: dict[str, Node] = {'pci': _make_directory(pci)}
     if mdevs:
         bus['mdev'] = _make_directory({'devices': _make_directory(mdevs)})
-    root = {'devices': _make_directory(top), 'bus': _make_directory(bus)}
+    groups = Directory(
+        lambda: iommu_groups.make_groups(
+            member for gpu in rendered for member in gpu.list_members()
+        )
+    )
+    root: dict[str, Node] = {
+        'devices': _make_directory(top),
+        'bus': _make_directory(bus),
+        'kernel': _make_directory({'iommu_groups': groups}),
+    }
     if parents:
         root['class'] = _make_directory({'mdev_bus': _make_directory(parents)})
     return _make_directory(root)
@@ -291,10 +315,6 @@ def _make_place(gpu: host.GPU) -> dict[str, Node]:
     found: dict[str, Node] = {}
     if slot.numa_node is not None:
         found['numa_node'] = Attribute(str(slot.numa_node))
-    if slot.iommu_group is not None:
-        found['iommu_group'] = Link(
-            ('kernel', 'iommu_groups', str(slot.iommu_group))
-        )
     if slot.ports:
         found['infiniband'] = _make_directory(
             {name: _make_directory({}) for name in slot.ports}

@@ -110,3 +110,10 @@ from nova_vgpu.values.vgpu_usage import MdevRecord as MdevRecord
 from nova_vgpu.values.vgpu_usage import MdevState as MdevState
 from nova_vgpu.values.vgpu_usage import Usage as Usage
 from nova_vgpu.values.vgpu_usage import VGPURecords as VGPURecords
+from nova_vgpu.values.whole_gpus import GPUIsolation as GPUIsolation
+from nova_vgpu.values.whole_gpus import IsolationRead as IsolationRead
+from nova_vgpu.values.whole_gpus import (
+    PassthroughRequest as PassthroughRequest,  # noqa: H301 - only one
+)
+from nova_vgpu.values.whole_gpus import PciFunction as PciFunction
+from nova_vgpu.values.whole_gpus import Role as Role

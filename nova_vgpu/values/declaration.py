@@ -81,7 +81,8 @@ class Declaration:
     ``sections`` are the per-type sections that the files hold, enabled or not;
     ``types_option`` is the option that lists the types, for messages;
     ``unlisted_is_set`` tells whether the operator set ``unlisted``.
-    ``pci_devices`` are those of Nova's PCI tracker.
+    ``pci_devices`` are those of Nova's PCI tracker. ``vgpus_are_pci_devices``
+    if they are vGPUs that were created ahead, for Nova's own driver.
     """
 
     types: tuple[DeclaredType, ...] = ()
@@ -91,6 +92,14 @@ class Declaration:
     creation: Creation = Creation.ON_DEMAND
     pci_devices: tuple[PciDeviceSpec, ...] = ()
     unlisted_is_set: bool = False
+    vgpus_are_pci_devices: bool = False
+
+    @property
+    def competing_pci_devices(self) -> tuple[PciDeviceSpec, ...]:
+        """Those of Nova's PCI devices that can conflict with vGPUs."""
+        if self.vgpus_are_pci_devices or not self.types:
+            return ()
+        return self.pci_devices
 
     @property
     def has_novas_names(self) -> bool:

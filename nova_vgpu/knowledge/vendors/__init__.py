@@ -104,6 +104,10 @@ class Vendor(abc.ABC):
         """The model of the GPU, by its PCI ids."""
         return None
 
+    def find_model(self, text: str) -> str | None:
+        """The name of the model that is meant, in its usual spelling."""
+        return None
+
     def makes_vgpus(self, ids: values.PciIds) -> bool:
         """Whether the model supports typed vGPUs with some driver."""
         return False
@@ -140,6 +144,10 @@ class Vendor(abc.ABC):
         self, vgpu_type: values.VGPUType, ids: values.PciIds
     ) -> Iterable[str]:
         """Traits beyond those of the facts."""
+        return ()
+
+    def whole_traits(self, ids: values.PciIds) -> Iterable[str]:
+        """Traits of a whole GPU, beyond its vendor."""
         return ()
 
 

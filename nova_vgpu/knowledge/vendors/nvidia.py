@@ -100,6 +100,13 @@ class NVIDIA(vendors.Vendor):
         model = self._model(ids)
         return catalogue.name_of(model) if model else None
 
+    def find_model(self, text: str) -> str | None:
+        words = text.split()
+        if words and words[0].casefold() in _NOT_MODELS:
+            words = words[1:]  # "NVIDIA A40" is how nvidia-smi says it
+        known = catalogue.model_by_token(' '.join(words))
+        return catalogue.name_of(known) if known else None
+
     def makes_vgpus(self, ids: values.PciIds) -> bool:
         return self._model(ids) is not None
 
@@ -183,16 +190,28 @@ class NVIDIA(vendors.Vendor):
         if model is not None and catalogue.offers_cuda(
             model, name.series, name.framebuffer_mib
         ):
-            major, minor = model.compute_capability
-            found.append(
-                traits.standard_or_custom(
-                    'GPU_CUDA_COMPUTE_CAPABILITY', f'V{major}_{minor}'
-                )
-            )
+            found.append(_cuda_trait(model))
         return tuple(found)
+
+    def whole_traits(self, ids: values.PciIds) -> tuple[str, ...]:
+        model = self._model(ids)
+        if model is None:
+            return ()
+        return (
+            traits.custom('GPU_ARCH', model.architecture),
+            traits.custom('GPU_MODEL', catalogue.name_of(model)),
+            _cuda_trait(model),
+        )
 
     def _model(self, ids: values.PciIds) -> catalogue.Model | None:
         return catalogue.model_by_pci(ids.device, ids.subsystem_device)
+
+
+def _cuda_trait(model: catalogue.Model) -> str:
+    major, minor = model.compute_capability
+    return traits.standard_or_custom(
+        'GPU_CUDA_COMPUTE_CAPABILITY', f'V{major}_{minor}'
+    )
 
 
 VENDOR = NVIDIA()

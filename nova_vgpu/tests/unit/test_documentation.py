@@ -94,6 +94,9 @@ EXPECTED = {
         {'0000:41:00.0': ('A40-8Q', 'VGPU', 3)},
     ),
     'every-option.conf': Expected(WORKSTATION),
+    'whole-gpus.conf': Expected(
+        {'0000:41:00.0': ('A40-8Q', 'VGPU', 6)},
+    ),
     'ahead.conf': Expected({'0001:c8:00.0': ('L40S-24Q', 'VGPU', 2)}),
     'nova-names.conf': Expected(WORKSTATION),
     'for-novas-driver.conf': Expected(
@@ -460,6 +463,27 @@ class TestCommandLines(DocumentationTestCase):
                 ),
             ):
                 yield name, shlex.split(line.partition('>')[0])
+
+    def test_the_configuration_of_a_whole_gpu_is_what_is_printed(
+        self,
+    ) -> None:
+        page = self.pages['admin/passthrough.rst']
+        (command,) = re.findall(
+            r'\$ nova-vgpu (config generate .+)\n\n'
+            r'\.\. literalinclude:: \.\./examples/whole-gpus\.conf',
+            page,
+        )
+        printed = io.StringIO()
+        main.NovaVGPU(stdout=printed, stderr=io.StringIO()).run(
+            [
+                f'--sysfs-root={self.write_host(simulation.demo_host())}',
+                f'--config-dir={self.config_dir}',
+                *shlex.split(command),
+            ]
+        )
+        self.assertEqual(
+            (EXAMPLES / 'whole-gpus.conf').read_text(), printed.getvalue()
+        )
 
     def test_each_is_understood(self) -> None:
         seen = set()

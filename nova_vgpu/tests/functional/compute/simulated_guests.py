@@ -130,6 +130,7 @@ class Guest(fakelibvirt.Domain):
             hostdevs = self.configured if self._saved is None else self._saved
             for hostdev in hostdevs:
                 self._connection.require_usable(hostdev, self)
+            self._connection.take(hostdevs)
             super().createWithFlags(flags)
             self._detaching.clear()
             self.hostdevs = list(hostdevs)
@@ -141,6 +142,7 @@ class Guest(fakelibvirt.Domain):
     def _end(self) -> None:
         """What it was given while it ran goes, what was taken comes back."""
         self._state = fakelibvirt.VIR_DOMAIN_SHUTOFF
+        self._connection.give_back(self.hostdevs)
         self.hostdevs = list(self.configured)
 
     def destroy(self) -> None:

@@ -21,6 +21,7 @@ import typing
 import libvirt
 from nova.tests.fixtures import libvirt as fakelibvirt
 
+from nova_vgpu import values
 from nova_vgpu.tests.functional.compute import simulated_gpus
 from nova_vgpu.tests.functional.compute import simulated_guests
 from nova_vgpu.tests.functional.compute import simulated_mdevs
@@ -57,6 +58,8 @@ class SimulatedConnection(fakelibvirt.Connection):
             simulated_mdevs.ERRORS,
         )
         gpus.kernel.in_use = self._is_used
+        #: GPUs that libvirt took from their drivers.
+        self._detached: set[values.PciAddress] = set()
 
     error = staticmethod(simulated_mdevs.error)
 
@@ -198,6 +201,47 @@ class SimulatedConnection(fakelibvirt.Connection):
                 f'internal error: qemu: vfio {key}: error getting device',
                 fakelibvirt.VIR_ERR_INTERNAL_ERROR,
             )
+
+    def take(
+        self,
+        hostdevs: list[simulated_guests.Hostdev],
+    ) -> None:
+        """Take whole GPUs from their drivers for a guest that starts.
+
+        :raises LibvirtError: if VFIO does not give them to a guest.
+        """
+        for address, hostdev in self._list_whole(hostdevs):
+            kernel = self.pci_info.kernel
+            if hostdev['managed'] == 'yes':
+                kernel.detach(address)
+                self._detached.add(address)
+            try:
+                kernel.require_viable(address)
+            except OSError as error:
+                self.give_back(hostdevs)
+                raise self.error(
+                    f'internal error: qemu: vfio {address}: {error}',
+                    fakelibvirt.VIR_ERR_INTERNAL_ERROR,
+                ) from error
+
+    def give_back(self, hostdevs: list[simulated_guests.Hostdev]) -> None:
+        """Give whole GPUs of a guest that ended back to their drivers."""
+        for address, _ in self._list_whole(hostdevs):
+            if address in self._detached:
+                self._detached.discard(address)
+                self.pci_info.kernel.reattach(address)
+
+    def _list_whole(
+        self, hostdevs: list[simulated_guests.Hostdev]
+    ) -> list[tuple[values.PciAddress, simulated_guests.Hostdev]]:
+        whole = {
+            gpu.address.node_device_name: gpu for gpu in self.pci_info.gpus
+        }
+        return [
+            (whole[key].address, hostdev)
+            for hostdev in hostdevs
+            if (key := simulated_guests.key_of(hostdev)) in whole
+        ]
 
     def reboot(self, autostart: bool = True) -> None:
         """Reboot the machine.

@@ -65,7 +65,7 @@ class DoctorTestCase(test_commands.CommandTestCase):
 
     def write_gpus(self, *cards: simulation.GPU) -> None:
         """Put GPUs in the place of those that were there."""
-        for path in ('bus', 'devices', 'class/mdev_bus'):
+        for path in ('bus', 'devices', 'class/mdev_bus', 'kernel'):
             shutil.rmtree(self.root / 'sys' / path, ignore_errors=True)
         tree.write_tree(simulation.SimulatedHost(cards), self.root / 'sys')
 

@@ -104,12 +104,16 @@ device_spec = {"vendor_id": "0005"}
             {spec.vendor_id: spec.option for spec in specs},
         )
 
-    def test_without_types_nothing_is_read(self) -> None:
+    def test_without_types_nothing_competes(self) -> None:
         declaration = self.declare('[pci]\ndevice_spec = {}')
-        self.assertEqual(values.Declaration(), declaration)
+        self.assertEqual(1, len(declaration.pci_devices))
+        self.assertEqual((), declaration.competing_pci_devices)
 
     def test_vgpus_made_ahead_are_for_pci_devices(self) -> None:
         ahead = 'vgpu_creation = ahead\n[pci]\ndevice_spec = {}\n'
         ours = '[DEFAULT]\ncompute_driver = vgpu.LibvirtVGPUDriver\n'
-        self.assertEqual((), self.specs(ahead))
-        self.assertEqual(1, len(self.specs(ahead + ours)))
+        for text, competing in ((ahead, 0), (ahead + ours, 1)):
+            declaration = self.declare(TYPES + text)
+            self.assertEqual(1, len(declaration.pci_devices))
+            found = declaration.competing_pci_devices
+            self.assertEqual(competing, len(found), text)
