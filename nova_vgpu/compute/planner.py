@@ -90,8 +90,8 @@ class Planner:
         # What ids of types meant, and which GPUs were here, when the service
         # started, or since then.
         self._configuration = values.Configuration()
-        # The functions of each GPU that may hold its vGPUs, by its name.
-        self._functions: dict[str, frozenset[str]] = {}
+        # Those of the last plan: which functions may hold vGPUs of a GPU.
+        self._assignments: tuple[values.Assignment, ...] = ()
         #: Names of types by their ids, also of those that no GPU offers now.
         self.type_names: Mapping[str, str] = {}
         self._reader: incremental_reader.IncrementalReader | None = None
@@ -195,12 +195,7 @@ class Planner:
         type_names = type_matching.list_names_to_store(
             before, host, self.declaration
         )
-        self._functions = {
-            gpu.name: frozenset().union(
-                *(a.functions for a in plan.assignments_of(gpu.name))
-            )
-            for gpu in plan.gpus
-        }
+        self._assignments = plan.assignments
         _fill_tables(self._tables, plan, self.declaration)
         # What is remembered from now on may lead to another plan.
         self._planned = (
@@ -270,9 +265,9 @@ class Planner:
 
     def gpu_of(self, function: str) -> str:
         """The GPU of a function; one that no GPU has is its own."""
-        for gpu, functions in self._functions.items():
-            if function in functions:
-                return gpu
+        for assigned in self._assignments:
+            if function in assigned.functions:
+                return assigned.gpu.name
         return function
 
 

@@ -52,8 +52,14 @@ def is_needed(target: Target, tree: values.PlacementTree) -> bool:
     """Whether something is on providers where it does not belong."""
     if not target.served or tree.root is None:
         return False
+    # Usually there are no others, and nothing has to be computed for them.
+    others = (
+        held.name
+        for held in tree.providers[1:]
+        if held.name not in target.served
+    )
     return tree.root.inventory_of(_VGPU) is not None or any(
-        held.name in target.former for held in tree.providers
+        name in target.former for name in others
     )
 
 
