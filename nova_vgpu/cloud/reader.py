@@ -20,17 +20,17 @@ up to ``_MOST_INVENTORIES`` for GPUs that may be fenced.
 from collections.abc import Iterator
 import contextlib
 import dataclasses
+import functools
 import typing
 
-from keystoneauth1 import exceptions as ksa_exceptions
 from openstack import connection as sdk_connection
-from openstack import exceptions as sdk_exceptions
 
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.cloud import flavors
 from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import names
+from nova_vgpu.cloud import service_errors
 from nova_vgpu.placement import client
 from nova_vgpu.placement import connection as placement_connection
 
@@ -45,6 +45,8 @@ _ROLE = (
     'You may not list resource providers. Placement requires the role "admin" '
     'for that, by default.'
 )
+
+_of_nova = functools.partial(service_errors.explain, 'Nova')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -235,16 +237,3 @@ def _explain_role() -> Iterator[None]:
         yield
     except client.Forbidden as error:
         raise exception.PlacementError(f'{_ROLE} ({error})') from error
-
-
-@contextlib.contextmanager
-def _of_nova(what: str) -> Iterator[None]:
-    try:
-        yield
-    except (
-        sdk_exceptions.SDKException,
-        ksa_exceptions.ClientException,
-    ) as error:
-        raise exception.CloudError(
-            f'Nova did not {what}: {names.printable(str(error))}'
-        ) from error

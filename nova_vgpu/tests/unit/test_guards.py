@@ -53,7 +53,10 @@ BELOW: dict[str, tuple[str, ...]] = {
     'topology': ('values', 'exception', 'knowledge'),
     'generate': ('values', 'exception', 'knowledge', 'plan', 'topology'),
     'placement': ('values', 'exception', 'conf', 'publish'),
-    'cloud': ('values', 'exception', 'knowledge', 'publish', 'placement'),
+    'cloud': (
+        *('values', 'exception', 'knowledge', 'plan', 'publish'),
+        'placement',
+    ),
     'osc': ('cloud',),
     'scheduler': ('values', 'exception', 'knowledge', 'conf', 'publish'),
 }
@@ -84,8 +87,14 @@ ONLY_IN = {
     'pynvml': ('host/nvml.py',),
     'nova_vgpu.compute': ('compute/',),
     'nova_vgpu.scheduler': ('scheduler/',),
-    'openstack': ('placement/', 'cloud/reader.py'),
-    'keystoneauth1': ('placement/', 'cloud/reader.py'),
+    'openstack': (
+        'placement/',
+        'cloud/flavor_store.py',
+        'cloud/image_store.py',
+        'cloud/reader.py',
+        'cloud/service_errors.py',
+    ),
+    'keystoneauth1': ('placement/', 'cloud/service_errors.py'),
     'placement': ('sandbox/',),
     'waitress': ('sandbox/',),
     'prometheus_client': ('lifecycle/exporter.py',),
