@@ -42,6 +42,7 @@ _VGPUS = (1, 8)
 _BAR = 0.34
 _COMMANDS = {
     'gpu list': ('vgpu', 'gpu', 'list'),
+    'flavor list': ('vgpu', 'flavor', 'list'),
     'type list': ('vgpu', 'type', 'list', '--long'),
 }
 _TEMPLATE = scene.GPUS[0]

@@ -110,3 +110,7 @@ class CloudError(NovaVGPUError):
 
 class NotInCloud(NovaVGPUError):
     """The cloud does not have what a command asks for."""
+
+
+class FlavorConflict(NovaVGPUError):
+    """A flavor exists and may not be changed as requested."""

@@ -12,6 +12,8 @@
 
 """The GPUs and vGPU types of a whole cloud, as Placement and Nova have them.
 
-:mod:`nova_vgpu.cloud.reader` sends the requests; the other modules make values
-of the answers. Nothing here changes anything.
+:mod:`nova_vgpu.cloud.reader` sends the requests that read;
+:mod:`nova_vgpu.cloud.flavor_store` and :mod:`nova_vgpu.cloud.image_store`
+change flavors in Nova and images in Glance. The other modules make values of
+the answers, and decide.
 """

@@ -20,11 +20,14 @@ import re
 
 from nova_vgpu.cloud import fleet
 
-# "resources:VGPU", "resources1:VGPU", "trait_GPU:CUSTOM_...".
+# "resources:VGPU", "resources1:VGPU", "trait_GPU:CUSTOM_...", as Nova reads
+# them.
 _KEY = re.compile(
-    r'(?P<what>resources|trait)(?P<group>[0-9]*|_[A-Za-z0-9_-]{1,64}):'
+    r'(?P<what>resources|trait)(?P<group>[A-Za-z0-9_-]{0,64}):'
     r'(?P<name>[A-Z0-9_]+)'
 )
+_POLICY = 'group_policy'
+_POLICIES = ('none', 'isolate')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,13 +35,19 @@ class Group:
     """What a flavor asks of one provider, or of several without a name.
 
     Traits of a group with a name are those of the provider that gives the
-    resources. Without a name, the compute node may have some of them.
+    resources. Without a name, the compute node may have some of them. An
+    amount of 0 replaces what Nova would ask for by itself.
     """
 
     name: str
-    resources: frozenset[str] = frozenset()
+    amounts: tuple[tuple[str, int], ...] = ()
     required: frozenset[str] = frozenset()
     forbidden: frozenset[str] = frozenset()
+
+    @property
+    def resources(self) -> frozenset[str]:
+        """The resource classes of which it asks for something."""
+        return frozenset(name for name, amount in self.amounts if amount)
 
     def asks_for(self, gpu: fleet.GPU, resource_class: str) -> bool:
         """Whether a vGPU of this class on this GPU is what is asked for."""
@@ -51,9 +60,30 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Size:
+    """What a flavor gives to a server; Nova cannot change it later."""
+
+    vcpus: int = 1
+    ram_mib: int = 0
+    disk_gib: int = 0
+    ephemeral_gib: int = 0
+    swap_mib: int = 0
+
+
+SMALLEST = Size()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Flavor:
+    """A flavor; ``policy`` says whether groups may share a provider."""
+
     name: str
     groups: tuple[Group, ...] = ()
+    policy: str | None = None
+    size: Size = SMALLEST
+    is_public: bool = True
+    id: str = ''
+    extra_specs: tuple[tuple[str, str], ...] = ()
 
     def asks_for(self, gpu: fleet.GPU, resource_class: str) -> bool:
         return any(
@@ -61,36 +91,66 @@ class Flavor:
         )
 
 
-def parse(name: str, extra_specs: Mapping[str, str]) -> Flavor:
-    """A flavor of its extra specs; those about other things are ignored."""
+def parse(
+    name: str,
+    extra_specs: Mapping[str, str],
+    size: Size = SMALLEST,
+    is_public: bool = True,
+    id: str = '',
+) -> Flavor:
+    """A flavor of its extra specs; groups have those about providers."""
     asked = list(_parse_keys(extra_specs))
+    policy = extra_specs.get(_POLICY)
     return Flavor(
         name,
         tuple(
-            Group(group, *_parts(asked, group))
-            for group in sorted({group for group, _, _ in asked})
+            _make_group(asked, group)
+            for group in sorted({group for group, _, _, _ in asked})
         ),
+        policy if policy in _POLICIES else None,
+        size,
+        is_public,
+        id,
+        tuple(sorted((key, str(value)) for key, value in extra_specs.items())),
     )
+
+
+def is_request(key: str) -> bool:
+    """Whether an extra spec is about what Placement is asked for."""
+    return key == _POLICY or _KEY.fullmatch(key) is not None
 
 
 def _parse_keys(
     extra_specs: Mapping[str, str],
-) -> Iterator[tuple[str, str, str]]:
-    """The group, what is asked there, and its name."""
+) -> Iterator[tuple[str, str, str, int]]:
+    """The group, what is asked there, its name, and how many."""
     for key, value in extra_specs.items():
         match = _KEY.fullmatch(key)
         if match is None:
             continue
         if match['what'] == 'trait':
-            yield match['group'], str(value), match['name']
-        elif str(value).isdecimal() and int(value):
-            yield match['group'], 'resources', match['name']
+            yield match['group'], str(value), match['name'], 0
+        elif str(value).isdecimal():
+            yield match['group'], 'resources', match['name'], int(value)
 
 
-def _parts(
-    asked: Iterable[tuple[str, str, str]], group: str
-) -> Iterator[frozenset[str]]:
-    for part in ('resources', 'required', 'forbidden'):
-        yield frozenset(
-            name for of, what, name in asked if (of, what) == (group, part)
-        )
+def _make_group(
+    asked: Iterable[tuple[str, str, str, int]], name: str
+) -> Group:
+    found = [
+        (what, of, amount)
+        for group, what, of, amount in asked
+        if group == name
+    ]
+    return Group(
+        name,
+        tuple(
+            sorted(
+                (of, amount)
+                for what, of, amount in found
+                if what == 'resources'
+            )
+        ),
+        frozenset(of for what, of, _ in found if what == 'required'),
+        frozenset(of for what, of, _ in found if what == 'forbidden'),
+    )

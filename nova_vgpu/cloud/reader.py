@@ -18,6 +18,7 @@ up to ``_MOST_INVENTORIES`` for GPUs that may be fenced.
 """
 
 from collections.abc import Iterator
+from collections.abc import Mapping
 import contextlib
 import dataclasses
 import functools
@@ -27,6 +28,7 @@ from openstack import connection as sdk_connection
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.cloud import fitting
 from nova_vgpu.cloud import flavors
 from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import names
@@ -71,7 +73,7 @@ class Cloud:
         connection: sdk_connection.Connection,
         patient: placement_connection.RetryPolicy = _PATIENCE,
     ) -> None:
-        self._connection = connection
+        self.connection = connection
         self._requester = placement_connection.Requester(
             connection.placement, patient
         )
@@ -108,9 +110,19 @@ class Cloud:
         with _of_nova('list flavors'):
             return tuple(
                 flavors.parse(
-                    names.printable(found.name), found.extra_specs or {}
+                    names.printable(found.name),
+                    found.extra_specs or {},
+                    flavors.Size(
+                        found.vcpus,
+                        found.ram,
+                        found.disk,
+                        found.ephemeral or 0,
+                        found.swap or 0,
+                    ),
+                    bool(found.is_public),
+                    found.id,
                 )
-                for found in self._connection.compute.flavors(is_public='None')
+                for found in self.connection.compute.flavors(is_public='None')
             )
 
     def list_members(self, aggregate: str) -> frozenset[str]:
@@ -120,7 +132,7 @@ class Cloud:
         :raises NotInCloud: if Nova has no such aggregate.
         """
         with _of_nova('list aggregates'):
-            known = list(self._connection.compute.aggregates())
+            known = list(self.connection.compute.aggregates())
         for found in known:
             if aggregate in (found.name, str(found.id), found.uuid):
                 answer = self._get(_PROVIDERS, member_of=found.uuid)
@@ -147,7 +159,7 @@ class Cloud:
         with _of_nova('list servers'):
             servers = {
                 server.id: names.printable(server.name)
-                for server in self._connection.compute.servers(
+                for server in self.connection.compute.servers(
                     details=False, all_projects=True, node=gpu.host
                 )
             }
@@ -161,6 +173,15 @@ class Cloud:
             for uuid, given in allocated.items()
         ]
         return tuple(sorted(found, key=lambda c: (c.name or '', c.uuid)))
+
+    def read_candidates(self, query: Mapping[str, str]) -> fitting.Candidates:
+        """The ways to serve a request now.
+
+        :raises BadRequest: if it names what Placement does not know.
+        """
+        return fitting.parse_candidates(
+            self._get('/allocation_candidates', **query)
+        )
 
     def read_inventory(self, gpu: fleet.GPU) -> fleet.GPU:
         """The GPU with what is reserved.

@@ -81,7 +81,7 @@ def find_gpu(
             f'Placement has no provider of a GPU {shown}{where}. "openstack '
             'vgpu gpu list" shows all of them.'
         )
-    hosts = _enumerate(gpu.host for gpu in found)
+    hosts = enumerate_names(gpu.host for gpu in found)
     raise exception.NotInCloud(
         f'More than one host has a GPU {shown}: {hosts}. Name the host with '
         '--host, or give the UUID.'
@@ -104,11 +104,12 @@ def _require(
     if not found:
         raise exception.NotInCloud(
             f'Placement has no GPU of {names.printable(what)}. {kind} with '
-            f'GPUs: {_enumerate(known)}.'
+            f'GPUs: {enumerate_names(known)}.'
         )
 
 
-def _enumerate(known: Iterable[str]) -> str:
+def enumerate_names(known: Iterable[str]) -> str:
+    """Names for a message, in their order; not all if they are many."""
     listed = sorted(set(known))
     text = ', '.join(listed[:_MOST_NAMES]) or 'none'
     more = len(listed) - _MOST_NAMES

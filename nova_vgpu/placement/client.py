@@ -46,6 +46,10 @@ class Forbidden(exception.PlacementError):
     """The account may not do this."""
 
 
+class BadRequest(exception.PlacementError):
+    """The request names something that Placement does not know."""
+
+
 class Part(enum.Flag):
     """What to read of a provider beside its place in the tree."""
 

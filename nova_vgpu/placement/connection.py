@@ -65,6 +65,7 @@ _CURE = (
 MICROVERSION = '1.39'
 
 _TOO_MANY = 429
+_BAD_REQUEST = 400
 _FORBIDDEN = 403
 _NOT_FOUND = 404
 _CONFLICT = 409
@@ -202,6 +203,7 @@ class Requester:
             differs from ours.
         :raises Conflict: if the generation is outdated.
         :raises Forbidden: if the account may not do this.
+        :raises BadRequest: if it names what Placement does not know.
         :raises PlacementError: if Placement refuses, or does not answer.
         """
         clock = self.patience.clock
@@ -260,6 +262,8 @@ def _read(method: str, path: str, response: typing.Any) -> typing.Any:
             family = client.Conflict
         elif status == _FORBIDDEN:
             family = client.Forbidden
+        elif status == _BAD_REQUEST:
+            family = client.BadRequest
         raise family(
             f'Placement refused {method} {path}: {status} {_reason(response)}'
         )

@@ -145,7 +145,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(answer)
 
-    do_GET = do_PUT = do_POST = do_DELETE = _handle
+    do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _handle
 
     def _forward(
         self, body: bytes

@@ -17,7 +17,7 @@ ADMIN = 'admin'
 #: An ordinary user, with the roles member and reader.
 USER = 'alice'
 #: The accounts of services.
-SERVICES = ('nova', 'placement')
+SERVICES = ('glance', 'nova', 'placement')
 
 #: The projects by their names, with ids of our choice.
 PROJECTS = {

@@ -16,6 +16,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import textwrap
 import typing
 
 from openstack import connection as sdk_connection
@@ -39,6 +40,8 @@ class CloudTest(testtools.TestCase):
     the reader of the commands, which takes less time.
     """
 
+    #: Whether the cloud has Glance.
+    has_images = False
     cloud: typing.ClassVar[running.RunningCloud]
     connection: typing.ClassVar[sdk_connection.Connection]
     placement: typing.ClassVar[filling.Placement]
@@ -46,7 +49,7 @@ class CloudTest(testtools.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.cloud = running.RunningCloud()
+        cls.cloud = running.RunningCloud(cls.has_images)
         cls.cloud.setUp()
         cls.addClassCleanup(cls.cloud.cleanUp)
         cls.connection = cls.cloud.connect()
@@ -89,7 +92,13 @@ class CloudTest(testtools.TestCase):
             self.skipTest('the documentation is not part of a wheel')
         code, stdout, stderr = self.run_command(*words)
         self.assertEqual((0, ''), (code, stderr))
-        text = f'$ openstack vgpu {" ".join(words)}\n{stdout}'
+        lines = textwrap.wrap(
+            f'$ openstack vgpu {" ".join(words)}',
+            77,
+            subsequent_indent='    ',
+            break_on_hyphens=False,
+        )
+        text = ' \\\n'.join(lines) + f'\n{stdout}'
         path = EXAMPLES / name
         # To write them again, empty the files and run this test.
         if path.exists() and not path.read_text():

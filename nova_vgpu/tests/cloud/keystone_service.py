@@ -103,8 +103,9 @@ def _fill(urls: dict[str, str]) -> None:
             apis.assignment_api.add_role_to_user_and_project(
                 created['id'], accounts.PROJECTS[project], role
             )
-    for kind in ('compute', 'placement'):
-        _register(apis.catalog_api, kind, urls[kind])
+    for kind, url in urls.items():
+        if kind != 'identity':
+            _register(apis.catalog_api, kind, url)
 
 
 def _register(catalog: typing.Any, kind: str, url: str) -> None:

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A real small cloud: Keystone, Placement and nova-api on loopback."""
+"""A real small cloud on loopback: Keystone, Placement, nova-api, Glance."""
 
 import json
 import os
@@ -31,11 +31,21 @@ _SERVICES = {
     'identity': ('keystone_service', '/v3'),
     'placement': ('placement_service', ''),
     'compute': ('nova_service', '/v2.1'),
+    'image': ('glance_service', ''),
 }
 
 
 class RunningCloud(fixtures.Fixture):
-    """The services, and a proxy in front of those that are asked much."""
+    """The services, and a proxy in front of those that are asked much.
+
+    Glance is one of them only where images are asked for.
+    """
+
+    def __init__(self, has_images: bool = False) -> None:
+        super().__init__()
+        self._services = [
+            name for name in _SERVICES if has_images or name != 'image'
+        ]
 
     def _setUp(self) -> None:
         # In memory where that can be: waiting for a disk is not tested here.
@@ -44,14 +54,15 @@ class RunningCloud(fixtures.Fixture):
         self.addCleanup(directory.cleanup)
         self.path = pathlib.Path(directory.name)
         sockets = {
-            name: socket.create_server(('127.0.0.1', 0)) for name in _SERVICES
+            name: socket.create_server(('127.0.0.1', 0))
+            for name in self._services
         }
         own = {
             name: f'http://127.0.0.1:{listener.getsockname()[1]}'
             for name, listener in sockets.items()
         }
         self.proxies: dict[str, proxy.Proxy] = {}
-        for name in ('placement', 'compute'):
+        for name in self._services[1:]:
             running = proxy.run_proxy(own[name])
             self.proxies[name] = running.__enter__()
             self.addCleanup(running.__exit__, None, None, None)

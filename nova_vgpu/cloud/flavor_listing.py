@@ -1,0 +1,130 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The flavors that ask for vGPUs, and how many more servers of each fit."""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+import dataclasses
+
+from nova_vgpu.cloud import fitting
+from nova_vgpu.cloud import flavor_query
+from nova_vgpu.cloud import flavors
+from nova_vgpu.cloud import fleet
+from nova_vgpu.cloud import reader
+from nova_vgpu.knowledge import traits
+from nova_vgpu.placement import client
+
+_VGPU = 'VGPU'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class VGPUFlavor:
+    """A flavor that asks for vGPUs.
+
+    ``types`` are those that servers can get, of GPUs whose type is known.
+    """
+
+    flavor: flavors.Flavor
+    vgpus: int
+    types: tuple[str, ...]
+    resource_classes: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Room:
+    """How many more servers fit; ``refusal`` says why Placement cannot say."""
+
+    servers: int
+    refusal: str | None = None
+
+
+def list_vgpu_flavors(
+    listed: Sequence[flavors.Flavor], gpus: Sequence[fleet.GPU]
+) -> tuple[VGPUFlavor, ...]:
+    """The flavors that ask for vGPUs, in the order of names."""
+    classes = {_VGPU} | {s.resource_class for gpu in gpus for s in gpu.stocks}
+    found = []
+    for flavor in sorted(listed, key=lambda flavor: flavor.name):
+        amounts = list(_list_amounts(flavor, classes))
+        if amounts:
+            found.append(
+                VGPUFlavor(
+                    flavor,
+                    sum(amount for _, amount in amounts),
+                    _list_types(flavor, gpus),
+                    tuple(sorted({name for name, _ in amounts})),
+                )
+            )
+    return tuple(found)
+
+
+def select(
+    listed: Sequence[VGPUFlavor], gpus: Sequence[fleet.GPU], trait: str
+) -> tuple[VGPUFlavor, ...]:
+    """Those that can get a vGPU of a GPU with a trait."""
+    serving = [gpu for gpu in gpus if trait in gpu.traits]
+    return tuple(
+        found for found in listed if _find_kinds(found.flavor, serving)
+    )
+
+
+def count_room(cloud: reader.Cloud, flavor: flavors.Flavor) -> Room:
+    """Ask Placement once.
+
+    :raises PlacementError: if it refuses or does not answer.
+    """
+    try:
+        found = cloud.read_candidates(flavor_query.make_query(flavor))
+    except client.BadRequest as error:
+        # Nova gets the same answer, and finds no host.
+        return Room(0, str(error))
+    return Room(fitting.count_servers(found))
+
+
+def _list_amounts(
+    flavor: flavors.Flavor, classes: set[str]
+) -> Iterator[tuple[str, int]]:
+    for group in flavor.groups:
+        names_type = any(
+            trait.startswith(traits.TYPE_PREFIX) for trait in group.required
+        )
+        for name, amount in group.amounts:
+            is_gpu = name in classes or (
+                names_type and name.startswith('CUSTOM_')
+            )
+            if amount and is_gpu:
+                yield name, amount
+
+
+def _list_types(
+    flavor: flavors.Flavor, gpus: Sequence[fleet.GPU]
+) -> tuple[str, ...]:
+    kinds = _find_kinds(flavor, gpus)
+    return tuple(sorted({name for gpu in kinds for name in gpu.facts.types}))
+
+
+def _find_kinds(
+    flavor: flavors.Flavor, gpus: Sequence[fleet.GPU]
+) -> list[fleet.GPU]:
+    """A GPU of each kind that servers can get a vGPU of."""
+    # GPUs of one type on hosts of one kind have the same traits.
+    kinds = {
+        (gpu.traits, gpu.host_traits, stock.resource_class): gpu
+        for gpu in gpus
+        for stock in gpu.stocks
+    }
+    return [
+        gpu
+        for (_, _, resource_class), gpu in kinds.items()
+        if flavor.asks_for(gpu, resource_class)
+    ]
