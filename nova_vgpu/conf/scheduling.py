@@ -52,6 +52,7 @@ def read_rules(conf: cfg.ConfigOpts) -> values.SchedulingRules:
         _make_orders(found.vgpu_host_order, found.vgpu_host_order_of_types),
         _make_orders(found.vgpu_gpu_order, found.vgpu_gpu_order_of_types),
         found.plain_servers_avoid_gpus,
+        found[MULTIPLIER],
     )
 
 
@@ -74,7 +75,7 @@ def scheduler_options() -> list[cfg.Opt]:
     return [
         cfg.FloatOpt(
             MULTIPLIER,
-            default=1000.0,
+            default=values.SchedulingRules().multiplier,
             min=0.0,
             help="""
 How much ``VGPUWeigher`` counts beside Nova's other weighers.

@@ -45,16 +45,17 @@ class VGPUWeigher(weights.BaseHostWeigher):  # type: ignore[misc]
 
     def __init__(self) -> None:
         scheduling.register_opts(CONF)
-        rules = scheduling.read_rules(CONF)
-        self._answers = answers.listen(report.SchedulerReportClient, rules)
+        # All at once: what is invalid prevents the start, and no scheduling.
+        self._rules = scheduling.read_rules(CONF)
+        self._answers = answers.listen(
+            report.SchedulerReportClient, self._rules
+        )
         self._is_said = False
 
     def weight_multiplier(self, host_state: typing.Any) -> float:
         """Replaces Nova's, which is 1 for all hosts."""
         found: float = utils.get_weight_multiplier(
-            host_state,
-            scheduling.MULTIPLIER,
-            CONF[scheduling.GROUP][scheduling.MULTIPLIER],
+            host_state, scheduling.MULTIPLIER, self._rules.multiplier
         )
         return found
 

@@ -54,8 +54,10 @@ class SchedulingRules:
     """What an operator wants of the scheduler.
 
     ``hosts`` is the order of hosts, ``gpus`` that of the GPUs of one host.
+    ``multiplier`` is how much the order of hosts counts.
     """
 
     hosts: Orders = Orders()
     gpus: Orders = Orders()
     plain_servers_avoid_gpus: bool = False
+    multiplier: float = 1000.0

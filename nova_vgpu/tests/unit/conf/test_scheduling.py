@@ -12,6 +12,9 @@
 
 """The options of nova-scheduler."""
 
+import pathlib
+
+import fixtures
 from oslo_config import cfg
 import testtools
 
@@ -58,11 +61,20 @@ class TestRules(testtools.TestCase):
         self.assertEqual(SPREAD, rules.gpus.find(t4, ['VGPU']))
         self.assertEqual(PACK, rules.gpus.find([], ['VGPU']))
 
-    def test_what_is_misspelt_is_refused(self) -> None:
+    def test_what_is_invalid_is_refused_by_name(self) -> None:
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'conf')
         for name, value in (
             ('vgpu_host_order', 'stack'),
             ('vgpu_gpu_order', ''),
-            ('vgpu_host_order_of_types', {'A40-8Q': 'stack'}),
-            ('vgpu_weight_multiplier', -1),
+            ('vgpu_host_order_of_types', 'A40-8Q:stack'),
+            ('vgpu_gpu_order_of_types', 'A40-8Q'),
+            ('vgpu_weight_multiplier', '-1'),
+            ('vgpu_weight_multiplier', 'much'),
+            ('plain_servers_avoid_gpus', 'sometimes'),
         ):
-            self.assertRaises(ValueError, self.set, **{name: value})
+            path.write_text(f'[{scheduling.GROUP}]\n{name} = {value}\n')
+            self.conf(['--config-file', str(path)])
+            error = self.assertRaises(
+                ValueError, scheduling.read_rules, self.conf
+            )
+            self.assertIn(name, str(error))
