@@ -70,20 +70,12 @@ for environment in "${environments[@]}"; do
     count=$((${#passed[@]} + ${#failed[@]} + 1))
     step "$environment ($count of ${#environments[@]})"
     temporary=$tests_in
-    options=()
-    case $environment in
-    lab*)
+    if [[ $environment == lab* ]]; then
         # It has the disks of virtual machines.
         temporary=$disk
-        ;;
-    functional | nova[0-9]*)
-        # A test waits for services that it started: one more at a time than
-        # there are processors keeps these busy.
-        options=(-- --concurrency "$(($(nproc) + 1))")
-        ;;
-    esac
+    fi
     if TMPDIR=$temporary "$ROOT/.venv-tox/bin/tox" run -c "$ROOT/tox.ini" \
-        -e "$environment" "${options[@]}"; then
+        -e "$environment"; then
         passed+=("$environment")
     else
         failed+=("$environment")
