@@ -102,9 +102,10 @@ class TestCounting(testtools.TestCase):
 
     def test_a_pool_that_hosts_share_is_used_once(self) -> None:
         found = answer([(gpus(4), []), (gpus(4), [])])
-        pool = found['provider_summaries']['pool'] = {
+        disk = {'capacity': 50, 'used': 0}
+        found['provider_summaries']['pool'] = {
             'root_provider_uuid': 'pool',
-            'resources': {'DISK_GB': {'capacity': 50, 'used': 0}},
+            'resources': {'DISK_GB': disk},
         }
         for n in range(2):
             found['allocation_requests'].append(
@@ -117,7 +118,7 @@ class TestCounting(testtools.TestCase):
             )
         candidates = fitting.parse_candidates(found)
         self.assertEqual(5, fitting.count_servers(candidates))
-        pool['resources']['DISK_GB']['capacity'] = 1000
+        disk['capacity'] = 1000
         candidates = fitting.parse_candidates(found)
         self.assertEqual(8, fitting.count_servers(candidates))
 

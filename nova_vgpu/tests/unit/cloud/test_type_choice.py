@@ -13,6 +13,7 @@
 import testtools
 
 from nova_vgpu import exception
+from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import type_choice
 from nova_vgpu.tests.unit.cloud import clouds
 
@@ -20,7 +21,7 @@ T4 = clouds.gpu('compute1 84')
 A40 = clouds.gpu('compute1 41', traits=clouds.A40)
 
 
-def of_blackwell(bus: str, number: int) -> type_choice.fleet.GPU:
+def of_blackwell(bus: str, number: int) -> fleet.GPU:
     model = f'RTX_PRO_{number}_BLACKWELL_DC'
     traits = (f'CUSTOM_VGPU_TYPE_{model}_16Q', f'CUSTOM_GPU_MODEL_{model}')
     return clouds.gpu(f'compute1 {bus}', traits=traits)
@@ -37,9 +38,7 @@ class TestTypeChoice(testtools.TestCase):
             self.assertEqual('CUSTOM_VGPU_TYPE_A40_8Q', found.trait)
             self.assertEqual((A40,), found.gpus)
 
-    def refuse(
-        self, gpus: list[type_choice.fleet.GPU], *wanted: str | None
-    ) -> str:
+    def refuse(self, gpus: list[fleet.GPU], *wanted: str | None) -> str:
         error = self.assertRaises(
             exception.NotInCloud, type_choice.find_type, gpus, *wanted
         )
