@@ -13,6 +13,7 @@
 """How nova-compute comes to this driver."""
 
 import errno
+import fcntl
 import os
 import pathlib
 import shutil
@@ -81,9 +82,13 @@ class WheelTest(testtools.TestCase):
         self.directory = pathlib.Path(
             self.useFixture(fixtures.TempDir()).path
         ).resolve()
-        self.pip(
-            'wheel', '--no-build-isolation', '-w', self.directory, str(ROOT)
-        )
+        # It is built in a directory of the source, by one test at a time.
+        with (ROOT / 'setup.py').open() as locked:
+            fcntl.flock(locked, fcntl.LOCK_EX)
+            self.pip(
+                *('wheel', '--no-build-isolation'),
+                *('-w', self.directory, str(ROOT)),
+            )
         (self.wheel,) = self.directory.glob('*.whl')
         self.site = self.directory / 'site'
 
