@@ -31,6 +31,7 @@ from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.host import files
 from nova_vgpu.host import guests
 from nova_vgpu.tests.functional.compute import pauses
+from nova_vgpu.tests.functional.compute import quick
 
 #: How long a thread may take, on a machine that does much else.
 PATIENCE = 120.0
@@ -45,6 +46,7 @@ class NovaWithOurDriver(fixtures.Fixture):
     """
 
     def _setUp(self) -> None:
+        self.useFixture(quick.QuickNova())
         self.useFixture(pauses.GrowingPauses())
         self.useFixture(_Attribute(nova.virt, 'vgpu', shim))
         sys.modules['nova.virt.vgpu'] = shim

@@ -21,7 +21,6 @@ import typing
 import fixtures
 from nova import context
 from nova.db.main import api as main_db
-import sqlalchemy.pool
 
 from nova_vgpu.tests.functional.compute import simulated
 from nova_vgpu.tests.functional.compute import test_servers
@@ -41,11 +40,6 @@ class LeanTestBase(test_servers.OurTestBase):
         self.flags(initial_cpu_allocation_ratio=16.0)
         self.flags(driver='nova.quota.NoopQuotaDriver', group='quota')
         self.flags(notification_format='versioned', group='notifications')
-        for database in ('database', 'api_database'):
-            self.flags(sqlite_synchronous=False, group=database)
-        self.useFixture(
-            fixtures.MockPatchObject(sqlalchemy.pool, 'NullPool', OpenFiles)
-        )
         super().setUp()
         # Nova's tests put every message into words, wanted or not.
         logging.disable(logging.INFO)
@@ -70,15 +64,6 @@ class LeanTestBase(test_servers.OurTestBase):
             host=host,
         )
         return self.api.post_server({'server': {**body, **more}})
-
-
-class OpenFiles(sqlalchemy.pool.QueuePool):
-    """As many open databases as are needed, kept open."""
-
-    def __init__(self, creator: typing.Any, **options: typing.Any) -> None:
-        super().__init__(
-            creator, **{**options, 'pool_size': 0, 'pre_ping': False}
-        )
 
 
 class CellsByContext(fixtures.Fixture):

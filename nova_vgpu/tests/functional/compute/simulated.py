@@ -24,6 +24,7 @@ from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 
 from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.tests.functional.compute import quick
 from nova_vgpu.tests.functional.compute import simulated_gpus
 from nova_vgpu.tests.functional.compute import simulated_guests
 from nova_vgpu.tests.functional.compute import simulated_libvirt
@@ -45,6 +46,7 @@ class SimulatedTestBase(test_vgpu.VGPUTestBase):
 
     def setUp(self) -> None:
         self.simulated: dict[str, SimulatedGPUs] = {}
+        self.useFixture(quick.QuickNova())
         super().setUp()
         # Nova's tests of vGPUs put a fake in its place; here libvirt is
         # simulated well enough for the method itself.
