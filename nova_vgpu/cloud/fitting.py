@@ -68,6 +68,33 @@ def parse_candidates(answer: typing.Any) -> Candidates:
     )
 
 
+def pool(candidates: Candidates, devices: Mapping[str, int]) -> Candidates:
+    """Let a server have several devices where Placement was asked for one.
+
+    :param devices: how many of each resource class. A device of these classes
+        has one of it and serves one server, so it does not matter which ones a
+        server gets: the first of a tree stands for all that it has.
+    """
+    free = dict(candidates.free)
+    ways = {}
+    for roots, found in candidates.ways.items():
+        first: dict[str, str] = {}
+        for name in devices:
+            there = {p for way in found for p, of, _ in way if of == name}
+            first[name] = min(there)
+            free[first[name], name] = sum(
+                candidates.free[provider, name] for provider in there
+            )
+        ways[roots] = frozenset(
+            frozenset(
+                (first.get(name, provider), name, devices.get(name, amount))
+                for provider, name, amount in way
+            )
+            for way in found
+        )
+    return Candidates(ways, free)
+
+
 def count_servers(candidates: Candidates) -> int:
     """How many servers can be placed one after another."""
     left = dict(candidates.free)

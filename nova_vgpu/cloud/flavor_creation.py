@@ -10,12 +10,13 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Creates a flavor that asks for vGPUs, or completes one.
+"""Creates a flavor that asks for vGPUs or whole GPUs, or completes one.
 
 Everything is checked before the first change. The same request again finds
 the flavor and changes nothing; after an interruption it does what is left.
 """
 
+from collections.abc import Iterator
 import dataclasses
 
 from nova_vgpu import exception
@@ -26,6 +27,7 @@ from nova_vgpu.cloud import flavors
 from nova_vgpu.cloud import names
 from nova_vgpu.cloud import reader
 from nova_vgpu.cloud import type_choice
+from nova_vgpu.cloud import whole_gpu_order
 
 _LONGEST_NAME = 255
 # Placement answers in some seconds.
@@ -34,16 +36,24 @@ _MANY_COMBINATIONS = 100_000
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class FlavorRequest:
-    """A flavor as an administrator asks for it."""
+    """A flavor as an administrator asks for it.
+
+    It is for vGPUs of a ``type``, or for whole GPUs of the model
+    ``passthrough``.
+    """
 
     name: str
-    type: str
+    type: str | None
     size: flavors.Size
     count: int = 1
-    policy: flavor_order.Policy = flavor_order.Policy.SAME_GPU
+    policy: flavor_order.Policy | None = None
     resource_class: str | None = None
     page_size: str | None = None
     is_public: bool = True
+    passthrough: str | None = None
+
+
+Served = type_choice.ServedType | whole_gpu_order.WholeModel
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +61,7 @@ class Outcome:
     """What was done, or would be."""
 
     flavor: flavors.Flavor
-    served: type_choice.ServedType
+    served: Served
     change: flavor_change.Change
     warnings: tuple[str, ...] = ()
 
@@ -69,17 +79,14 @@ def ensure_flavor(
     :raises FlavorConflict: if another flavor has the name, or servers use it.
     """
     require_valid(request)
-    served = type_choice.find_type(
-        cloud.list_gpus(), request.type, request.resource_class
-    )
-    flavor_order.require_possible(served, request.count, request.policy)
+    served = _find_served(cloud, request)
     wanted = make_flavor(request, served)
     existing = next(
         (f for f in cloud.list_flavors() if f.name == wanted.name), None
     )
     change = flavor_change.plan_change(wanted, existing)
     if change.result is not flavor_change.Result.UNCHANGED:
-        flavor_order.require_live(served)
+        _require_live(served)
     if change.result is flavor_change.Result.UPDATED and existing is not None:
         _require_unused(store, existing)
     identity = existing.id if existing else ''
@@ -92,13 +99,39 @@ def ensure_flavor(
     return Outcome(made, served, change, find_warnings(request, served))
 
 
+def _find_served(cloud: reader.Cloud, request: FlavorRequest) -> Served:
+    """The GPUs that can serve a request.
+
+    :raises NotInCloud: if there are none.
+    """
+    if request.passthrough is not None:
+        model = whole_gpu_order.find_model(
+            cloud.list_every_gpu(), request.passthrough
+        )
+        whole_gpu_order.require_possible(model, request.count)
+        return model
+    served = type_choice.find_type(
+        cloud.list_gpus(), request.type or '', request.resource_class
+    )
+    policy = request.policy or flavor_order.DEFAULT_POLICY
+    flavor_order.require_possible(served, request.count, policy)
+    return served
+
+
+def _require_live(served: Served) -> None:
+    if isinstance(served, whole_gpu_order.WholeModel):
+        whole_gpu_order.require_live(served)
+    else:
+        flavor_order.require_live(served)
+
+
 def require_valid(request: FlavorRequest) -> None:
     """Check what does not depend on the cloud.
 
     :raises UsageError: with everything that is wrong.
     """
     name, size = request.name, request.size
-    found = []
+    found = list(_find_misused(request))
     if not name.strip() or not name.isprintable() or name != name.strip():
         found.append(
             f'The name "{names.printable(name)}" is not valid: Nova takes '
@@ -126,23 +159,36 @@ def require_valid(request: FlavorRequest) -> None:
         raise exception.UsageError('\n'.join(found))
 
 
-def make_flavor(
-    request: FlavorRequest, served: type_choice.ServedType
-) -> flavors.Flavor:
+def _find_misused(request: FlavorRequest) -> Iterator[str]:
+    """Options that do not go together."""
+    if (request.type is None) == (request.passthrough is None):
+        yield 'Give either --type or --passthrough.'
+    if request.passthrough is None:
+        return
+    for option, value in (
+        ('--policy', request.policy),
+        ('--resource-class', request.resource_class),
+    ):
+        if value is not None:
+            yield f'{option} is for vGPUs, not for whole GPUs: leave it out.'
+
+
+def make_flavor(request: FlavorRequest, served: Served) -> flavors.Flavor:
     """The flavor as Nova is to have it."""
-    order = flavor_order.Order(
-        served.trait,
-        served.resource_class,
-        request.count,
-        request.policy,
-        request.page_size,
-    )
-    return flavors.parse(
-        request.name,
-        flavor_order.make_extra_specs(order),
-        request.size,
-        request.is_public,
-    )
+    if isinstance(served, whole_gpu_order.WholeModel):
+        specs = whole_gpu_order.make_extra_specs(served.names, request.count)
+        specs |= flavor_order.make_memory_specs(request.page_size)
+    else:
+        specs = flavor_order.make_extra_specs(
+            flavor_order.Order(
+                served.trait,
+                served.resource_class,
+                request.count,
+                request.policy or flavor_order.DEFAULT_POLICY,
+                request.page_size,
+            )
+        )
+    return flavors.parse(request.name, specs, request.size, request.is_public)
 
 
 def _require_unused(
@@ -157,18 +203,21 @@ def _require_unused(
         )
 
 
-def find_warnings(
-    request: FlavorRequest, served: type_choice.ServedType
-) -> tuple[str, ...]:
+def find_warnings(request: FlavorRequest, served: Served) -> tuple[str, ...]:
     """What the administrator should know of a flavor that is possible."""
+    policy = request.policy or flavor_order.DEFAULT_POLICY
+    cure = '--policy same-gpu or a smaller --count'
+    if isinstance(served, whole_gpu_order.WholeModel):
+        # Nova makes a group for each GPU, with the group policy "none".
+        policy = flavor_order.Policy.ANY
+        cure = 'a smaller --count'
     combinations = flavor_order.count_combinations(
-        served, request.count, request.policy
+        served.stocks, request.count, policy
     )
     if combinations < _MANY_COMBINATIONS:
         return ()
     return (
         f'Placement has up to {combinations} combinations of GPUs for a '
         'server with this flavor, and makes all of them for each request. Use '
-        '--policy same-gpu or a smaller --count, or limit them with '
-        '[placement]max_allocation_candidates.',
+        f'{cure}, or limit them with [placement]max_allocation_candidates.',
     )

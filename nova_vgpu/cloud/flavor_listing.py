@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The flavors that ask for vGPUs, and how many more servers of each fit."""
+"""The flavors that ask for GPUs, and how many more servers of each fit."""
 
 from collections.abc import Iterator
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ from nova_vgpu.cloud import flavor_query
 from nova_vgpu.cloud import flavors
 from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import reader
+from nova_vgpu.cloud import whole_gpu_order
 from nova_vgpu.knowledge import traits
 from nova_vgpu.placement import client
 
@@ -29,15 +30,18 @@ _VGPU = 'VGPU'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class VGPUFlavor:
-    """A flavor that asks for vGPUs.
+    """A flavor that asks for vGPUs, for whole GPUs, or for both.
 
-    ``types`` are those that servers can get, of GPUs whose type is known.
+    ``types`` are those that servers can get, of GPUs whose type is known;
+    ``models`` are those of the whole GPUs.
     """
 
     flavor: flavors.Flavor
     vgpus: int
     types: tuple[str, ...]
     resource_classes: tuple[str, ...]
+    models: tuple[str, ...] = ()
+    gpus: int = 0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,18 +55,29 @@ class Room:
 def list_vgpu_flavors(
     listed: Sequence[flavors.Flavor], gpus: Sequence[fleet.GPU]
 ) -> tuple[VGPUFlavor, ...]:
-    """The flavors that ask for vGPUs, in the order of names."""
+    """The flavors that ask for vGPUs or whole GPUs, in the order of names.
+
+    :param gpus: those that serve vGPUs.
+    """
     classes = {_VGPU} | {s.resource_class for gpu in gpus for s in gpu.stocks}
     found = []
     for flavor in sorted(listed, key=lambda flavor: flavor.name):
         amounts = list(_list_amounts(flavor, classes))
-        if amounts:
+        devices = whole_gpu_order.list_devices(flavor)
+        if amounts or devices:
             found.append(
                 VGPUFlavor(
                     flavor,
                     sum(amount for _, amount in amounts),
                     _list_types(flavor, gpus),
-                    tuple(sorted({name for name, _ in amounts})),
+                    tuple(
+                        sorted(
+                            {name for name, _ in amounts}
+                            | {of.resource_class for of in devices}
+                        )
+                    ),
+                    tuple(sorted(of.title for of in devices)),
+                    sum(devices.values()),
                 )
             )
     return tuple(found)
@@ -88,7 +103,11 @@ def count_room(cloud: reader.Cloud, flavor: flavors.Flavor) -> Room:
     except client.BadRequest as error:
         # Nova gets the same answer, and finds no host.
         return Room(0, str(error))
-    return Room(fitting.count_servers(found))
+    devices = {
+        of.resource_class: count
+        for of, count in whole_gpu_order.list_devices(flavor).items()
+    }
+    return Room(fitting.count_servers(fitting.pool(found, devices)))
 
 
 def _list_amounts(

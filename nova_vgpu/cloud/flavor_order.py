@@ -26,6 +26,7 @@ asked for, and none of them otherwise.
 """
 
 import collections
+from collections.abc import Iterable
 from collections.abc import Iterator
 import dataclasses
 import enum
@@ -33,6 +34,7 @@ import math
 import re
 
 from nova_vgpu import exception
+from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import type_choice
 
 PAGE_SIZE = 'hw:mem_page_size'
@@ -51,6 +53,9 @@ class Policy(enum.Enum):
     ANY = 'any'
 
 
+DEFAULT_POLICY = Policy.SAME_GPU
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Order:
     """The vGPUs that a flavor is to ask for."""
@@ -58,7 +63,7 @@ class Order:
     trait: str
     resource_class: str = 'VGPU'
     count: int = 1
-    policy: Policy = Policy.SAME_GPU
+    policy: Policy = DEFAULT_POLICY
     page_size: str | None = None
 
     @property
@@ -69,10 +74,14 @@ class Order:
 
 def make_extra_specs(order: Order) -> dict[str, str]:
     """The extra specs, as Nova takes and validates them."""
-    specs = dict(_make_groups(order))
-    if order.page_size is not None:
-        specs |= {PAGE_SIZE: order.page_size, LOCKED_MEMORY: 'true'}
-    return specs
+    return dict(_make_groups(order)) | make_memory_specs(order.page_size)
+
+
+def make_memory_specs(page_size: str | None) -> dict[str, str]:
+    """The extra specs about memory, if a page size is asked for."""
+    if page_size is None:
+        return {}
+    return {PAGE_SIZE: page_size, LOCKED_MEMORY: 'true'}
 
 
 def _make_groups(order: Order) -> Iterator[tuple[str, str]]:
@@ -136,14 +145,14 @@ def require_live(served: type_choice.ServedType) -> None:
 
 
 def count_combinations(
-    served: type_choice.ServedType, count: int, policy: Policy
+    stocks: Iterable[tuple[fleet.GPU, fleet.Stock]], count: int, policy: Policy
 ) -> int:
     """How many allocation candidates Placement makes of a request, at most.
 
     Each group can be served by each GPU of a host, so they grow quickly with
     the number of groups.
     """
-    per_host = collections.Counter(gpu.host for gpu, _ in served.stocks)
+    per_host = collections.Counter(gpu.host for gpu, _ in stocks)
     if policy is Policy.SAME_GPU:
         return per_host.total()
     if policy is Policy.DIFFERENT_GPUS:

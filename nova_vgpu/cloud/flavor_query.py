@@ -16,11 +16,17 @@ These are the rules of ``nova.scheduler.utils.ResourceRequest`` for what a
 flavor alone decides: its size, the resources, traits and groups of its extra
 specs, and pinned processors. What an image, a port or a volume adds is not
 known here.
+
+For whole GPUs Nova makes a group for each. Placement would combine all GPUs of
+a host with each other: eight of eight are 16 million combinations. So one GPU
+of each model is asked for here, and :func:`nova_vgpu.cloud.fitting.pool` does
+the rest.
 """
 
 import math
 
 from nova_vgpu.cloud import flavors
+from nova_vgpu.cloud import whole_gpu_order
 
 _PROCESSORS = ('VCPU', 'PCPU')
 _PINNED = ('hw:cpu_policy', 'dedicated')
@@ -41,11 +47,17 @@ def make_query(flavor: flavors.Flavor) -> dict[str, str]:
         if name not in given:
             amounts[name] = amount
     query = {'root_required': _DISABLED}
-    if flavor.policy is not None:
-        query['group_policy'] = flavor.policy
+    devices = whole_gpu_order.list_devices(flavor)
+    policy = flavor.policy
+    if policy is None and len(groups) <= 1 < len(groups) + len(devices):
+        policy = 'none'  # as Nova does, unless the flavor itself has several
+    if policy is not None:
+        query['group_policy'] = policy
     query |= _make_group(unnamed, amounts)
     for group in groups.values():
         query |= _make_group(group, dict(group.amounts))
+    for number, of in enumerate(devices):
+        query[f'resources_pci{number}'] = f'{of.resource_class}:1'
     return query
 
 

@@ -27,6 +27,8 @@ _KEY = re.compile(
     r'(?P<name>[A-Z0-9_]+)'
 )
 _POLICY = 'group_policy'
+#: The PCI devices of Nova that a flavor asks for, by the names of aliases.
+ALIAS = 'pci_passthrough:alias'
 _POLICIES = ('none', 'isolate')
 
 
@@ -116,8 +118,8 @@ def parse(
 
 
 def is_request(key: str) -> bool:
-    """Whether an extra spec is about what Placement is asked for."""
-    return key == _POLICY or _KEY.fullmatch(key) is not None
+    """Whether an extra spec is about devices or other resources."""
+    return key in (_POLICY, ALIAS) or _KEY.fullmatch(key) is not None
 
 
 def _parse_keys(

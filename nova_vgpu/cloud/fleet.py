@@ -21,6 +21,7 @@ read.
 """
 
 import collections
+from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -106,7 +107,12 @@ class GPU:
     def address(self) -> str:
         """The PCI address; of another device, its name."""
         parsed = values.PciAddress.parse_node_device_name(self.device)
-        return self.device if parsed is None else str(parsed)
+        if parsed is not None:
+            return str(parsed)
+        try:
+            return str(values.PciAddress.parse(self.device))
+        except values.MalformedAddress:
+            return self.device
 
     @property
     def facts(self) -> provider_traits.Facts:
@@ -135,8 +141,15 @@ class GPU:
         return State.FENCED if self.reserved else State.FULL
 
 
+def is_node_device(name: str) -> bool:
+    """Whether this is how the devices of GPUs with vGPUs are named."""
+    return values.PciAddress.parse_node_device_name(name) is not None
+
+
 def find_missing(
-    listed: Iterable[Listed], summaries: Mapping[str, Summary]
+    listed: Iterable[Listed],
+    summaries: Mapping[str, Summary],
+    is_device: Callable[[str], bool] = is_node_device,
 ) -> tuple[Listed, ...]:
     """Providers of GPUs, by their names, that no summary tells of."""
     known = {provider.uuid: provider for provider in listed}
@@ -144,41 +157,50 @@ def find_missing(
         provider
         for provider in known.values()
         if provider.uuid not in summaries
-        and values.PciAddress.parse_node_device_name(
-            _device_of(provider, known)
-        )
+        and is_device(_device_of(provider, known))
     )
 
 
 def make_gpus(
     listed: Iterable[Listed], summaries: Mapping[str, Summary]
 ) -> tuple[GPU, ...]:
-    """The GPUs, in the order of hosts and devices."""
+    """The GPUs that serve vGPUs, in the order of hosts and devices."""
+    found = (
+        gpu
+        for gpu in make_devices(listed, summaries)
+        if providers.is_named_as_gpu(
+            gpu.name,
+            gpu.host,
+            gpu.traits,
+            [stock.resource_class for stock in gpu.stocks],
+        )
+    )
+    return sort(found)
+
+
+def sort(gpus: Iterable[GPU]) -> tuple[GPU, ...]:
+    return tuple(sorted(gpus, key=lambda gpu: (gpu.host, gpu.address)))
+
+
+def make_devices(
+    listed: Iterable[Listed], summaries: Mapping[str, Summary]
+) -> Iterator[GPU]:
+    """Every provider just below a compute node's, as if it were a GPU's."""
     known = {provider.uuid: provider for provider in listed}
-    found = []
     for uuid, summary in summaries.items():
         provider = known.get(uuid)
         device = _device_of(provider, known) if provider else ''
         if provider is None or not device:
             continue  # the root of a tree, or made since the list
         root = known[provider.root]
-        if providers.is_named_as_gpu(
-            provider.name,
-            root.name,
+        yield GPU(
+            uuid,
+            names.printable(root.name),
+            names.printable(device),
+            tuple(_in_order(summary.stocks)),
             summary.traits,
-            [stock.resource_class for stock in summary.stocks],
-        ):
-            found.append(
-                GPU(
-                    uuid,
-                    names.printable(root.name),
-                    names.printable(device),
-                    tuple(_in_order(summary.stocks)),
-                    summary.traits,
-                    summaries.get(root.uuid, Summary()).traits,
-                )
-            )
-    return tuple(sorted(found, key=lambda gpu: (gpu.host, gpu.device)))
+            summaries.get(root.uuid, Summary()).traits,
+        )
 
 
 def find_unclear(gpus: Iterable[GPU]) -> tuple[GPU, ...]:

@@ -17,12 +17,15 @@ provider of Nova's own driver has none of them, and nothing is known of it.
 """
 
 from collections.abc import Collection
+from collections.abc import Iterable
 import dataclasses
 import functools
 import re
 
+from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import traits
+from nova_vgpu.knowledge import whole_gpu_names
 
 _SIZE = re.compile(r'([0-9]+)([GM])')
 
@@ -49,21 +52,27 @@ def read(found: frozenset[str]) -> Facts:
         capabilities.type_of_trait(f'{traits.TYPE_PREFIX}{name}')
         for name in types
     ]
-    model = _only(_words(found, traits.MODEL_PREFIX))
-    for known in parsed:
-        name = capabilities.parse_type_name(known.id) if known else None
-        # A trait has capitals and underscores only.
-        if name and model == _words_of(name.model):
-            model = name.model
     return Facts(
         tuple(
             known.id if known else name
             for name, known in zip(types, parsed, strict=True)
         ),
-        model,
+        _spell(_only(_words(found, traits.MODEL_PREFIX)), parsed),
         _only(_words(found, traits.SERIES_PREFIX)),
         _mib(_only(_words(found, traits.FRAMEBUFFER_PREFIX))),
     )
+
+
+def _spell(
+    model: str | None, types: Iterable[values.VGPUType | None]
+) -> str | None:
+    """The model as its vendor spells it: a trait has capitals only."""
+    for known in types:
+        name = capabilities.parse_type_name(known.id) if known else None
+        if name and model == _words_of(name.model):
+            return name.model
+    named = whole_gpu_names.find_names(model) if model else None
+    return named.title if named else model
 
 
 def is_model(found: Collection[str], model: str) -> bool:

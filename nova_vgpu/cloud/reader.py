@@ -17,6 +17,7 @@ Lists take one request for all providers, one to a few for their summaries, and
 up to ``_MOST_INVENTORIES`` for GPUs that may be fenced.
 """
 
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
 import contextlib
@@ -33,6 +34,7 @@ from nova_vgpu.cloud import flavors
 from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import names
 from nova_vgpu.cloud import service_errors
+from nova_vgpu.cloud import whole_gpu_fleet
 from nova_vgpu.placement import client
 from nova_vgpu.placement import connection as placement_connection
 
@@ -79,10 +81,33 @@ class Cloud:
         )
 
     def list_gpus(self) -> tuple[fleet.GPU, ...]:
-        """All GPUs that have a provider in Placement.
+        """All GPUs that serve vGPUs.
 
         :raises PlacementError: if Placement refuses or does not answer.
         """
+        found = self._read_providers(fleet.is_node_device)
+        return self._read_reserved(fleet.make_gpus(*found))
+
+    def list_every_gpu(self) -> tuple[fleet.GPU, ...]:
+        """Those, and the whole GPUs that Nova passes through.
+
+        :raises PlacementError: if Placement refuses or does not answer.
+        """
+        found = self._read_providers(
+            lambda name: (
+                fleet.is_node_device(name) or whole_gpu_fleet.is_device(name)
+            )
+        )
+        return self._read_reserved(
+            fleet.sort(
+                (*fleet.make_gpus(*found), *whole_gpu_fleet.make_gpus(*found))
+            )
+        )
+
+    def _read_providers(
+        self, is_device: Callable[[str], bool]
+    ) -> tuple[list[fleet.Listed], dict[str, fleet.Summary]]:
+        """All providers, and the summaries of those that are devices."""
         listed = [
             fleet.Listed(
                 provider['uuid'],
@@ -96,11 +121,11 @@ class Cloud:
         missing: tuple[fleet.Listed, ...] = ()
         for resource_class in _ASKED_FOR:
             summaries |= self._read_summaries(resource_class)
-            missing = fleet.find_missing(listed, summaries)
+            missing = fleet.find_missing(listed, summaries, is_device)
             if not missing:
                 break
         summaries |= self._read_each(listed, missing)
-        return self._read_reserved(fleet.make_gpus(listed, summaries))
+        return listed, summaries
 
     def list_flavors(self) -> tuple[flavors.Flavor, ...]:
         """All flavors, public or not.

@@ -33,6 +33,8 @@ TRACKED_BY_NOVA = 'COMPUTE_MANAGED_PCI_DEVICE'
 
 #: The prefix of the trait that names a provider's type.
 TYPE_PREFIX = 'CUSTOM_VGPU_TYPE_'
+#: The prefix of the trait that names the vendor of a GPU.
+VENDOR_PREFIX = 'CUSTOM_GPU_VENDOR_'
 #: The prefixes of the traits that name its model, series and frame buffer.
 MODEL_PREFIX = 'CUSTOM_GPU_MODEL_'
 SERIES_PREFIX = 'CUSTOM_VGPU_SERIES_'
@@ -41,7 +43,7 @@ FRAMEBUFFER_PREFIX = 'CUSTOM_VGPU_FRAMEBUFFER_'
 GPU_PREFIX = 'HW_GPU_'
 
 OWN_PREFIXES = (
-    'CUSTOM_GPU_VENDOR_',
+    VENDOR_PREFIX,
     MODEL_PREFIX,
     'CUSTOM_GPU_ARCH_',
     'CUSTOM_GPU_CUDA_COMPUTE_CAPABILITY_',

@@ -20,6 +20,7 @@ at the moment. A model that is not known has the resource class that Nova gives
 a PCI device by default.
 """
 
+from collections.abc import Iterator
 import dataclasses
 import re
 
@@ -29,6 +30,8 @@ from nova_vgpu.knowledge import vendors
 
 #: PCI ids as operators write them: ``10de:20b5``.
 _IDS = re.compile(r'([0-9a-f]{4}):([0-9a-f]{4})', re.IGNORECASE | re.ASCII)
+_IDS_IN_ALIAS = re.compile(r'gpu-([0-9a-f]{4})-([0-9a-f]{4})')
+_IDS_IN_CLASS = re.compile(r'CUSTOM_PCI_([0-9A-F]{4})_([0-9A-F]{4})')
 _NOT_IN_ALIAS = re.compile(r'[^A-Za-z0-9._-]+')
 
 
@@ -43,10 +46,7 @@ class WholeGPUNames:
 
 def parse_ids(text: str) -> values.PciIds | None:
     """Vendor and device id; None if the text is something else."""
-    match = _IDS.fullmatch(text.strip())
-    if match is None:
-        return None
-    return values.PciIds(int(match[1], 16), int(match[2], 16))
+    return _match_ids(_IDS, text.strip())
 
 
 def name_ids(ids: values.PciIds) -> WholeGPUNames:
@@ -73,6 +73,31 @@ def find_names(text: str) -> WholeGPUNames | None:
     return _name_model(model) if model else None
 
 
+def find_by_alias(alias: str) -> WholeGPUNames | None:
+    """The names of the GPUs that an alias is for; None if it is not ours."""
+    ids = _match_ids(_IDS_IN_ALIAS, alias)
+    if ids is not None:
+        found = name_ids(ids)
+        return found if found.alias == alias else None
+    return next((n for n in _list_names() if n.alias == alias), None)
+
+
+def find_by_class(resource_class: str) -> WholeGPUNames | None:
+    """The names of the GPUs of a resource class; None if it is not ours."""
+    ids = _match_ids(_IDS_IN_CLASS, resource_class)
+    if ids is not None:
+        return name_ids(ids)
+    return next(
+        (n for n in _list_names() if n.resource_class == resource_class), None
+    )
+
+
+def list_models(ids: values.PciIds) -> tuple[str, ...]:
+    """The models that share a vendor and device id."""
+    made_by = vendors.get_by_pci_id(ids.vendor)
+    return tuple(made_by.list_models(ids.device)) if made_by else ()
+
+
 def traits_of(ids: values.PciIds) -> tuple[str, ...]:
     """The traits of the provider of a whole GPU with these PCI ids."""
     made_by = vendors.get_by_pci_id(ids.vendor)
@@ -85,6 +110,18 @@ def traits_of(ids: values.PciIds) -> tuple[str, ...]:
 def make_alias(name: str) -> str:
     """A name for flavors, where commas and colons are separators."""
     return _NOT_IN_ALIAS.sub('-', name)
+
+
+def _match_ids(pattern: re.Pattern[str], text: str) -> values.PciIds | None:
+    match = pattern.fullmatch(text)
+    if match is None:
+        return None
+    return values.PciIds(int(match[1], 16), int(match[2], 16))
+
+
+def _list_names() -> Iterator[WholeGPUNames]:
+    for made_by in vendors.list_vendors():
+        yield from map(_name_model, made_by.list_models())
 
 
 def _name_model(model: str) -> WholeGPUNames:

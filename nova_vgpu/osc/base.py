@@ -99,11 +99,12 @@ def add_filters(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def list_gpus(
-    command: Command, parsed_args: argparse.Namespace
+def filter_gpus(
+    command: Command,
+    parsed_args: argparse.Namespace,
+    gpus: Sequence[fleet.GPU],
 ) -> tuple[fleet.GPU, ...]:
     """The GPUs that the filters select."""
-    gpus = command.cloud.list_gpus()
     members = None
     if parsed_args.aggregate is not None:
         members = command.cloud.list_members(parsed_args.aggregate)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""``openstack vgpu flavor``: flavors that ask for vGPUs."""
+"""``openstack vgpu flavor``: flavors that ask for vGPUs or whole GPUs."""
 
 import argparse
 
@@ -32,6 +32,8 @@ _FIELDS: tuple[base.Field[Listed], ...] = (
     base.Field('Flavor', lambda row: row[0].flavor.name),
     base.Field('Types', lambda row: base.Words(row[0].types)),
     base.Field('vGPUs', lambda row: row[0].vgpus),
+    base.Field('Passthrough', lambda row: base.Words(row[0].models)),
+    base.Field('GPUs', lambda row: row[0].gpus),
     base.Field('More Servers', lambda row: row[1].servers),
     base.Field('vCPUs', lambda row: row[0].flavor.size.vcpus, True),
     base.Field('RAM', lambda row: row[0].flavor.size.ram_mib, True),
@@ -47,7 +49,6 @@ _FIELDS: tuple[base.Field[Listed], ...] = (
     base.Field('Public', lambda row: row[0].flavor.is_public, True),
     base.Field('ID', lambda row: row[0].flavor.id, True),
 )
-_DEFAULT_POLICY = flavor_order.Policy.SAME_GPU
 
 
 class Specs(columns.FormattableColumn[dict[str, str]]):
@@ -61,7 +62,7 @@ class Specs(columns.FormattableColumn[dict[str, str]]):
 
 
 class CreateFlavor(base.Command, show.ShowOne):
-    """Create a flavor whose servers get vGPUs of a type.
+    """Create a flavor whose servers get vGPUs of a type, or whole GPUs.
 
     The same command again changes nothing. A flavor of this name that has
     other extra specs is changed if no server uses it.
@@ -100,13 +101,16 @@ class CreateFlavor(base.Command, show.ShowOne):
         for warning in outcome.warnings:
             print(warning, file=self.app.stderr)
         flavor, size = outcome.flavor, outcome.flavor.size
+        served, is_whole = outcome.served.name, request.type is None
         fields = {
             'name': flavor.name,
             'id': base.Known(flavor.id or None),
             'result': outcome.change.result.value,
             'dry_run': parsed_args.dry_run,
-            'type': outcome.served.name,
-            'vgpus': request.count,
+            'type': base.Known(None if is_whole else served),
+            'vgpus': 0 if is_whole else request.count,
+            'passthrough': base.Known(served if is_whole else None),
+            'gpus': request.count if is_whole else 0,
             'vcpus': size.vcpus,
             'ram_mib': size.ram_mib,
             'disk_gib': size.disk_gib,
@@ -120,11 +124,12 @@ class CreateFlavor(base.Command, show.ShowOne):
 
 
 class ListFlavors(base.Command, lister.Lister):
-    """List the flavors that ask for vGPUs, and what of them still fits.
+    """List the flavors that ask for GPUs, and what of them still fits.
 
     "Types" are those that servers can get, "vGPUs" how many of them each gets.
+    "Passthrough" are the models of whole GPUs, "GPUs" how many each gets.
     "More Servers" is how many more servers fit now, by what Placement has
-    left of processors, memory, disk and vGPUs.
+    left of processors, memory, disk and GPUs.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -175,33 +180,42 @@ def _make_request(
             parsed_args.swap,
         ),
         parsed_args.count,
-        flavor_order.Policy(parsed_args.policy),
+        flavor_order.Policy(parsed_args.policy)
+        if parsed_args.policy
+        else None,
         parsed_args.resource_class,
         parsed_args.page_size,
         not parsed_args.private,
+        parsed_args.passthrough,
     )
 
 
 def _add_vgpu_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
+    kinds = parser.add_mutually_exclusive_group(required=True)
+    kinds.add_argument(
         '--type',
         metavar='<type>',
-        required=True,
         help='vGPU type, for example A40-8Q.',
+    )
+    kinds.add_argument(
+        '--passthrough',
+        metavar='<model>',
+        help='Model of whole GPUs, for example A40, or their PCI ids, for '
+        'example 10de:20b5.',
     )
     parser.add_argument(
         '--count',
         metavar='<number>',
         type=int,
         default=1,
-        help='Number of vGPUs for each server (default: 1).',
+        help='Number of vGPUs, or of whole GPUs, for each server (default: '
+        '1).',
     )
     parser.add_argument(
         '--policy',
         choices=[policy.value for policy in flavor_order.Policy],
-        default=_DEFAULT_POLICY.value,
         help='Which GPUs of a host several vGPUs are of (default: '
-        f'{_DEFAULT_POLICY.value}).',
+        f'{flavor_order.DEFAULT_POLICY.value}).',
     )
     parser.add_argument(
         '--resource-class',

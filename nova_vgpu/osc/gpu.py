@@ -24,16 +24,18 @@ from cliff import show
 from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import reader
 from nova_vgpu.cloud import selection
+from nova_vgpu.cloud import whole_gpu_fleet
 from nova_vgpu.osc import base
 
 _FIELDS: tuple[base.Field[fleet.GPU], ...] = (
     base.Field('Host', lambda gpu: gpu.host),
     base.Field('GPU', lambda gpu: gpu.address),
     base.Field('Model', lambda gpu: base.Known(gpu.facts.model)),
-    base.Field('Types', lambda gpu: base.Words(gpu.facts.types)),
+    base.Field('Types', lambda gpu: _types(gpu)),
     base.Field('Used', lambda gpu: gpu.used),
     base.Field('Total', lambda gpu: gpu.total),
     base.Field('State', lambda gpu: gpu.state.value),
+    base.Field('Role', lambda gpu: whole_gpu_fleet.find_role(gpu).value, True),
     base.Field('Free', lambda gpu: gpu.free, True),
     base.Field('Reserved', lambda gpu: gpu.reserved, True),
     base.Field('Resource Classes', lambda gpu: _classes(gpu), True),
@@ -42,11 +44,12 @@ _FIELDS: tuple[base.Field[fleet.GPU], ...] = (
 
 
 class ListGPUs(base.Command, lister.Lister):
-    """List the GPUs of the cloud that serve vGPUs.
+    """List the GPUs of the cloud that serve vGPUs or are passed through.
 
-    "State" is "free" if the GPU has room for another vGPU, "full" if not, and
-    "fenced" if its free vGPUs are reserved: it left the configuration or does
-    not work.
+    "Types" are the vGPU types, or "passthrough" for a GPU that a server gets
+    as a whole. "State" is "free" if the GPU has room for another server,
+    "full" if not, and "fenced" if what is not in use is reserved: the GPU left
+    the configuration or does not work.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -55,7 +58,7 @@ class ListGPUs(base.Command, lister.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        gpus = base.list_gpus(self, parsed_args)
+        gpus = base.filter_gpus(self, parsed_args, self.cloud.list_every_gpu())
         return base.make_rows(_FIELDS, gpus, parsed_args.long)
 
 
@@ -81,15 +84,17 @@ class ShowGPU(base.Command, show.ShowOne):
     ) -> tuple[tuple[str, ...], base.Row]:
         gpu = self.cloud.read_inventory(
             selection.find_gpu(
-                self.cloud.list_gpus(), parsed_args.gpu, parsed_args.host
+                self.cloud.list_every_gpu(), parsed_args.gpu, parsed_args.host
             )
         )
+        servers = WholeServers if whole_gpu_fleet.is_gpu(gpu) else Servers
         fields = {
             'host': gpu.host,
             'gpu': gpu.address,
             'provider': gpu.name,
             'uuid': gpu.uuid,
             'model': base.Known(gpu.facts.model),
+            'role': whole_gpu_fleet.find_role(gpu).value,
             'types': base.Words(gpu.facts.types),
             'framebuffer_mib': base.Known(gpu.facts.framebuffer_mib),
             'series': base.Known(gpu.facts.series),
@@ -99,7 +104,7 @@ class ShowGPU(base.Command, show.ShowOne):
             'reserved': gpu.reserved,
             'free': gpu.free,
             'state': gpu.state.value,
-            'servers': Servers(self.cloud.list_consumers(gpu)),
+            'servers': servers(self.cloud.list_consumers(gpu)),
             'traits': base.Words(sorted(gpu.traits)),
         }
         return tuple(fields), tuple(fields.values())
@@ -108,22 +113,52 @@ class ShowGPU(base.Command, show.ShowOne):
 class Servers(columns.FormattableColumn[Sequence[reader.Consumer]]):
     """Servers: some lines each for people, a list for machines."""
 
+    unit = 'vGPUs'
+
     def human_readable(self) -> str:
-        return '\n'.join(map(_describe, self._value))
+        return '\n'.join(_describe(found, self.unit) for found in self._value)
 
     def machine_readable(self) -> typing.Any:
-        return [dataclasses.asdict(consumer) for consumer in self._value]
+        return [
+            dataclasses.asdict(consumer) | {'gpus': 0}
+            for consumer in self._value
+        ]
 
 
-def _describe(consumer: reader.Consumer) -> str:
+class WholeServers(Servers):
+    """Servers that have the GPU as a whole."""
+
+    unit = 'GPUs'
+
+    def machine_readable(self) -> typing.Any:
+        return [
+            dataclasses.asdict(consumer) | {'vgpus': 0, 'gpus': consumer.vgpus}
+            for consumer in self._value
+        ]
+
+
+def _describe(consumer: reader.Consumer, unit: str) -> str:
     name, kind = consumer.name, 'server'
     if name is None:
         name, kind = 'Not a server on this host', 'consumer'
     return (
-        f'{name}, vGPUs: {consumer.vgpus}\n'
+        f'{name}, {unit}: {consumer.vgpus}\n'
         f'  {kind} {consumer.uuid}\n'
         f'  project {consumer.project}'
     )
+
+
+class NoTypes(base.Words):
+    """In place of types, what the GPU is for; an empty list for machines."""
+
+    def human_readable(self) -> str:
+        return 'passthrough'
+
+
+def _types(gpu: fleet.GPU) -> base.Words:
+    if whole_gpu_fleet.is_gpu(gpu):
+        return NoTypes(())
+    return base.Words(gpu.facts.types)
 
 
 def _classes(gpu: fleet.GPU) -> base.Words:

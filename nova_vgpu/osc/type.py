@@ -50,7 +50,7 @@ class ListTypes(base.Command, lister.Lister):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        gpus = base.list_gpus(self, parsed_args)
+        gpus = base.filter_gpus(self, parsed_args, self.cloud.list_gpus())
         flavors = self.cloud.list_flavors() if parsed_args.long else ()
         found = types.list_types(gpus, flavors)
         return base.make_rows(_FIELDS, found, parsed_args.long)

@@ -108,6 +108,10 @@ class Vendor(abc.ABC):
         """The name of the model that is meant, in its usual spelling."""
         return None
 
+    def list_models(self, device: int | None = None) -> Iterable[str]:
+        """All models that are known, or those with a device id."""
+        return ()
+
     def makes_vgpus(self, ids: values.PciIds) -> bool:
         """Whether the model supports typed vGPUs with some driver."""
         return False

@@ -105,7 +105,25 @@ class NVIDIA(vendors.Vendor):
         if words and words[0].casefold() in _NOT_MODELS:
             words = words[1:]  # "NVIDIA A40" is how nvidia-smi says it
         known = catalogue.model_by_token(' '.join(words))
-        return catalogue.name_of(known) if known else None
+        if known is not None:
+            return catalogue.name_of(known)
+        # As a trait has it: in capitals, and with underscores.
+        meant = traits.custom('GPU_MODEL', ' '.join(words))
+        return next(
+            (
+                name
+                for name in self.list_models()
+                if traits.custom('GPU_MODEL', name) == meant
+            ),
+            None,
+        )
+
+    def list_models(self, device: int | None = None) -> tuple[str, ...]:
+        return tuple(
+            catalogue.name_of(model)
+            for model in catalogue.MODELS
+            if device is None or device in (ids[0] for ids in model.pci_ids)
+        )
 
     def makes_vgpus(self, ids: values.PciIds) -> bool:
         return self._model(ids) is not None

@@ -75,7 +75,7 @@ def fill(connection: sdk_connection.Connection) -> None:
         *(scene.uuid_of('memory'), scene.uuid_of(scene.FULL_HOST)),
         *('MEMORY_MB', scene.MEMORY),
     )
-    for gpu in scene.GPUS:
+    for gpu in (*scene.GPUS, *scene.WHOLE_GPUS):
         add_gpu(placement, gpu)
     for name, extra_specs in scene.FLAVORS.items():
         flavor = connection.compute.create_flavor(

@@ -25,7 +25,7 @@ def uuid_of(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A server, and the GPU that it has a vGPU of."""
+    """A server, and the GPU that it has, or has a vGPU of."""
 
     name: str
     host: str
@@ -44,6 +44,7 @@ SERVERS = (
     Server('train-1', 'compute2', 'pci_0001_c8_00_0'),
     Server('train-2', 'compute2', 'pci_0001_c8_00_0'),
     Server('render-1', 'compute3', 'pci_0000_41_00_0'),
+    Server('simulate-1', 'compute2', '0000:C1:00.0'),
 )
 
 #: A server on its way from one host to another: its old allocation is that of
@@ -110,6 +111,32 @@ GPUS = (
         reserved=5,
     ),
 )
+
+
+@dataclasses.dataclass(frozen=True)
+class WholeGPU(GPU):
+    """A GPU that is passed through, as Nova's PCI tracker reports it."""
+
+    @property
+    def traits(self) -> tuple[str, ...]:
+        return (
+            'COMPUTE_MANAGED_PCI_DEVICE',
+            f'CUSTOM_GPU_MODEL_{self.model}',
+            'CUSTOM_GPU_VENDOR_NVIDIA',
+            'OWNER_NOVA',
+        )
+
+
+def whole(host: str, device: str, model: str) -> WholeGPU:
+    return WholeGPU(host, device, model, '', '', 1, f'CUSTOM_GPU_{model}')
+
+
+WHOLE_GPUS = (
+    whole('compute1', '0000:C1:00.0', 'A40'),
+    whole('compute2', '0000:C1:00.0', 'A40'),
+    whole('compute2', '0000:C2:00.0', 'A40'),
+    whole('compute2', '0000:C3:00.0', 'A40'),
+)
 #: All of its memory is in use.
 FULL_HOST = 'compute3'
 MEMORY = 524288
@@ -128,6 +155,8 @@ FLAVORS = {
         'trait2:CUSTOM_VGPU_TYPE_A40_8Q': 'required',
         'group_policy': 'isolate',
     },
+    'simulate': {'pci_passthrough:alias': 'gpu-A40:1'},
+    'simulate-2': {'pci_passthrough:alias': 'gpu-A40:2'},
     'train': {'resources:CUSTOM_L40S_24Q': '1'},
 }
 AGGREGATES = {'workstations': ('compute1', 'compute3')}

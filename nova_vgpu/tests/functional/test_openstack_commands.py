@@ -23,10 +23,12 @@ import uuid
 from nova_vgpu import exception
 from nova_vgpu.cloud import reader
 from nova_vgpu.cloud import types
+from nova_vgpu.cloud import whole_gpu_fleet
 from nova_vgpu.tests import placements
 from nova_vgpu.tests import proxy
 from nova_vgpu.tests.cloud import accounts
 from nova_vgpu.tests.cloud import base
+from nova_vgpu.tests.cloud import filling
 from nova_vgpu.tests.cloud import scene
 
 
@@ -37,6 +39,10 @@ class CommandsTest(base.CloudTest):
         self.compare(
             'openstack-gpu-show.txt',
             *('gpu', 'show', '84:00.0', '--host', 'compute1'),
+        )
+        self.compare(
+            'openstack-gpu-show-passthrough.txt',
+            *('gpu', 'show', 'c1:00.0', '--host', 'compute2', '-f', 'json'),
         )
         self.compare(
             'openstack-type-list-json.txt',
@@ -98,6 +104,36 @@ class CommandsTest(base.CloudTest):
             self.placement.call('DELETE', f'/allocations/{consumer}')
         self.assertEqual(11, len(made))
         self.assertEqual(before, after)
+
+    def count_whole(self) -> tuple[int, int]:
+        """Whole GPUs, and the requests that it takes to list all GPUs."""
+        self.cloud.proxies['placement'].reset()
+        found = [
+            gpu
+            for gpu in self.reader.list_every_gpu()
+            if whole_gpu_fleet.is_gpu(gpu)
+        ]
+        return len(found), len(self.cloud.proxies['placement'].seen)
+
+    def test_requests_do_not_grow_with_whole_gpus(self) -> None:
+        self.assertEqual((4, 5), self.count_whole())
+        made = [
+            scene.whole('compute1', f'0000:D{n}:00.0', 'A40') for n in range(9)
+        ]
+        for gpu in made:
+            filling.add_gpu(self.placement, gpu)
+        consumers = [str(uuid.uuid4()) for _ in made[1:]]
+        for gpu, consumer in zip(made, consumers, strict=False):
+            self.placement.allocate(consumer, gpu.uuid, gpu.resource_class, 1)
+        after = self.count_whole()
+        gpus = self.reader.list_gpus()
+        for consumer in consumers:
+            self.placement.call('DELETE', f'/allocations/{consumer}')
+        for gpu in made:
+            self.placement.call('DELETE', f'/resource_providers/{gpu.uuid}')
+        self.assertEqual((13, 5), after)
+        # They are not among what serves vGPUs.
+        self.assertEqual(len(scene.GPUS), len(gpus))
 
     def test_a_host_where_nothing_is_free_is_read(self) -> None:
         root = scene.uuid_of('compute3')

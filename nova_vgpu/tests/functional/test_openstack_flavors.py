@@ -46,6 +46,7 @@ SPECS = {
     'resources:VGPU': '1',
     'trait:CUSTOM_VGPU_TYPE_A40_8Q': 'required',
 }
+WHOLE: dict[str, typing.Any] = {'type': None, 'passthrough': 'A40'}
 CREATED, UPDATED, UNCHANGED = flavor_change.Result
 SIZE = ('--vcpus', '4', '--ram', '16384', '--disk', '40')
 IMAGE = scene.uuid_of('image')
@@ -102,6 +103,11 @@ class FlavorsTest(base.CloudTest):
             'openstack-flavor-create-json.txt',
             *('flavor', 'create', 'train-8', '--type', 'L40S-24Q', *SIZE),
             *('--page-size', 'large', '--dry-run', '-f', 'json'),
+        )
+        self.compare(
+            'openstack-flavor-passthrough.txt',
+            *('flavor', 'create', 'whole-2', '--passthrough', 'A40'),
+            *('--count', '2', *SIZE, '--dry-run'),
         )
         self.compare('openstack-image-set.txt', 'image', 'set', 'ubuntu-24.04')
 
@@ -320,12 +326,110 @@ class FlavorsTest(base.CloudTest):
             self.refuse(exception.NotInCloud, count=10**9),
         )
 
+    # -- whole GPUs ---------------------------------------------------------
+
+    def test_whole_gpus_are_ordered_once(self) -> None:
+        name = '<i>whole</i>'
+        self.addCleanup(self.delete, name)
+        code, stdout, stderr = self.run_command(
+            *('flavor', 'create', name, '--passthrough', 'nvidia a40'),
+            *('--count', '2', *SIZE, '-f', 'json'),
+        )
+        self.assertEqual((0, ''), (code, stderr))
+        shown = json.loads(stdout)
+        specs = {'pci_passthrough:alias': 'gpu-A40:2'}
+        self.assertEqual(
+            ('created', None, 0, 'A40', 2, specs),
+            tuple(shown[key] for key in ('result', 'type', 'vgpus'))
+            + tuple(shown[key] for key in ('passthrough', 'gpus'))
+            + (shown['extra_specs'],),
+        )
+        found = self.find(name)
+        assert found is not None
+        self.assertEqual(specs, dict(found.extra_specs))
+        again = self.ensure(name=name, **WHOLE | {'count': 2})
+        self.assertEqual(UNCHANGED, again.change.result)
+
+    def test_whole_gpus_that_cannot_be_ordered(self) -> None:
+        for model, changes, words in (
+            ('T4', {}, 'serve vGPUs: T4-2Q. For these, use --type.'),
+            ('A40', {'count': 4}, 'the most is 3'),
+            ('A04', {}, 'Did you mean A40?'),
+            ('10de:1e30', {}, 'are ambiguous: RTX6000, RTX8000.'),
+        ):
+            changes = WHOLE | {'passthrough': model} | changes
+            text = self.refuse(exception.NotInCloud, **changes)
+            self.assertIn(words, text)
+        for options, expected in (
+            (('--passthrough', 'a\x1b[2J'), r'Model a\x1b[2J is not known.'),
+            (
+                ('--passthrough', 'A40', '--type', 'A40-8Q'),
+                'not allowed with argument',
+            ),
+        ):
+            code, stdout, stderr = self.run_command(
+                'flavor', 'create', 'x', *options, *SIZE
+            )
+            self.assertNotEqual(0, code)
+            self.assertEqual('', stdout)
+            self.assertIn(expected, ' '.join(stderr.split()))
+            self.assertNotIn('\x1b', stderr)
+
+    def test_an_ordinary_user_cannot_order_whole_gpus(self) -> None:
+        code, stdout, stderr = self.run_command(
+            *('flavor', 'create', 'x', '--passthrough', 'A40', *SIZE), **ALICE
+        )
+        self.assertEqual((1, ''), (code, stdout))
+        self.assertIn('requires the role "admin"', stderr)
+
+    def test_a_flavor_of_whole_gpus_in_use_is_refused(self) -> None:
+        made = self.ensure(**WHOLE).flavor
+        with self.server_of(made) as server:
+            self.assertEqual(UNCHANGED, self.ensure(**WHOLE).change.result)
+            for changes in (WHOLE | {'count': 2}, {}):
+                text = self.refuse(exception.FlavorConflict, **changes)
+                self.assertIn(f'example by server {server}', text)
+        self.assertEqual(UPDATED, self.ensure().change.result)
+        found = self.find()
+        assert found is not None
+        self.assertEqual(SPECS, dict(found.extra_specs))
+
+    def test_whole_gpus_that_are_reserved_are_refused(self) -> None:
+        self.ensure(**WHOLE)
+        for gpu in scene.WHOLE_GPUS:
+            stock = {gpu.resource_class: {'total': 1, 'max_unit': 1}}
+            self.addCleanup(self.placement.set, gpu.uuid, 'inventories', stock)
+            fence = {gpu.resource_class: {'total': 1, 'reserved': 1}}
+            self.placement.set(gpu.uuid, 'inventories', fence)
+        self.assertEqual(UNCHANGED, self.ensure(**WHOLE).change.result)
+        text = self.refuse(exception.NotInCloud, name='other', **WHOLE)
+        self.assertIn('No new server can get a whole GPU of model A40', text)
+        self.assertIn('0000:c1:00.0 on compute1', text)
+
+    def test_so_many_servers_with_whole_gpus_fit_as_are_said(self) -> None:
+        big = flavors.Size(1, scene.MEMORY * 2 // 3, 1)
+        for expected, changes in (
+            (1 + 2, {}),
+            (1 + 1, {'size': big}),
+            (0 + 1, {'count': 2}),
+            (0, {'count': 3}),
+        ):
+            flavor = self.ensure(is_dry_run=True, **WHOLE | changes).flavor
+            room = flavor_listing.count_room(self.reader, flavor)
+            self.assertEqual(flavor_listing.Room(expected), room, str(changes))
+            # Nova makes a group for each GPU.
+            query = flavor_query.make_query(flavor) | {
+                f'resources_pci{number}': 'CUSTOM_GPU_A40:1'
+                for number in range(int(str(changes.get('count', 1))))
+            }
+            query['group_policy'] = 'none'
+            self.assertEqual(expected, self.fill(query), str(changes))
+
     # -- list ---------------------------------------------------------------
 
-    def fill(self, flavor: flavors.Flavor) -> int:
+    def fill(self, query: dict[str, str]) -> int:
         """Place servers until Placement finds no room for another one."""
         made = []
-        query = flavor_query.make_query(flavor)
         path = '/allocation_candidates?' + '&'.join(
             f'{key}={value}' for key, value in query.items()
         )
@@ -355,7 +459,8 @@ class FlavorsTest(base.CloudTest):
             flavor = self.ensure(is_dry_run=True, **changes).flavor
             room = flavor_listing.count_room(self.reader, flavor)
             self.assertEqual(flavor_listing.Room(expected), room, str(changes))
-            self.assertEqual(expected, self.fill(flavor), str(changes))
+            query = flavor_query.make_query(flavor)
+            self.assertEqual(expected, self.fill(query), str(changes))
 
     def test_a_disabled_host_has_no_room(self) -> None:
         traits = ['COMPUTE_STATUS_DISABLED']

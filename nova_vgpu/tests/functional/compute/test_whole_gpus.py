@@ -14,22 +14,30 @@
 
 import dataclasses
 import pathlib
+import types
 import typing
 
 import fixtures
+from keystoneauth1 import adapter
+from keystoneauth1 import session
+from keystoneauth1 import token_endpoint
 from nova import exception as nova_exception
 import nova.conf
 from nova.pci import request
 from oslo_config import cfg
 
 from nova_vgpu import values
+from nova_vgpu.cloud import flavor_creation
+from nova_vgpu.cloud import flavor_listing
+from nova_vgpu.cloud import flavors
+from nova_vgpu.cloud import reader
+from nova_vgpu.cloud import whole_gpu_order
 from nova_vgpu.conf import devices
 from nova_vgpu.conf import opts
 from nova_vgpu.generate import nova_conf
 from nova_vgpu.generate import type_requests
 from nova_vgpu.generate import whole_gpu_lines
 from nova_vgpu.host import isolation
-from nova_vgpu.knowledge import whole_gpu_names
 from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import kernel
@@ -38,15 +46,20 @@ from nova_vgpu.tests.functional.compute import base
 from nova_vgpu.tests.functional.compute import simulated
 
 SHARED, T4, A40 = '0000:41:00.0', '0000:84:00.0', '0000:c1:00.0'
+SECOND_A40 = '0000:c2:00.0'
 CARDS = (
     hosts.gpu(SHARED, boards.A40, vfs=16),
     hosts.gpu(T4, boards.T4),
     hosts.gpu(A40, boards.A40),
+    hosts.gpu(SECOND_A40, boards.A40),
 )
+PFS = (SHARED, A40, SECOND_A40)
+SIZE = flavors.Size(1, 512, 1)
+ORDERS = (('T4', 1), ('A40', 1), ('A40', 2))
 
 
 def write_fragment() -> str:
-    """A40-8Q on one GPU, and the two others as a whole."""
+    """A40-8Q on one GPU, and the others as a whole."""
     host = hosts.make_host(*CARDS)
     by_address = {str(gpu): gpu for gpu in host.gpus}
     types = nova_conf.generate(
@@ -63,7 +76,7 @@ def write_fragment() -> str:
     read = isolation.read_isolation(kernel.Kernel(*CARDS).files, host)
     requests = [
         values.PassthroughRequest((by_address[address],))
-        for address in (T4, A40)
+        for address in (T4, A40, SECOND_A40)
     ]
     whole = whole_gpu_lines.generate(requests, read, plan, types)
     return '\n'.join(whole.lines)
@@ -78,7 +91,7 @@ class WholeGPUsTest(base.OurDriver, simulated.SimulatedTestBase):
         self.useFixture(
             fixtures.MonkeyPatch(
                 'nova.pci.utils.is_physical_function',
-                lambda *parts: '{}:{}:{}.{}'.format(*parts) in (SHARED, A40),
+                lambda *parts: '{}:{}:{}.{}'.format(*parts) in PFS,
             )
         )
         path = pathlib.Path(
@@ -122,14 +135,37 @@ class WholeGPUsTest(base.OurDriver, simulated.SimulatedTestBase):
         opts.register_opts(nova.conf.CONF)
         self.flags(unlisted_gpus=declaration.unlisted.value, group='devices')
 
-    def order(self, model: str, **options: typing.Any) -> typing.Any:
-        """A server with a whole GPU, by the names that follow from it."""
-        names = whole_gpu_names.find_names(model)
-        assert names is not None
+    def connect(self) -> reader.Cloud:
+        """The library on the Placement of Nova's tests."""
+        auth = token_endpoint.Token(self.placement.fixture.endpoint, 'admin')
+        placement = adapter.Adapter(
+            session.Session(auth=auth), service_type='placement'
+        )
+        connection: typing.Any = types.SimpleNamespace(placement=placement)
+        return reader.Cloud(connection)
+
+    def make_flavor(self, model: str, count: int = 1) -> flavors.Flavor:
+        """A flavor as ``openstack vgpu flavor create`` makes it."""
+        return flavor_creation.make_flavor(
+            flavor_creation.FlavorRequest(
+                'whole', None, SIZE, count, passthrough=model
+            ),
+            whole_gpu_order.find_model(self.connect().list_every_gpu(), model),
+        )
+
+    def order(
+        self, model: str, count: int = 1, **options: typing.Any
+    ) -> typing.Any:
+        """A server with whole GPUs."""
         flavor = self._create_flavor(
-            extra_spec={'pci_passthrough:alias': f'{names.alias}:1'}
+            extra_spec=dict(self.make_flavor(model, count).extra_specs)
         )
         return self.boot(flavor_id=flavor, **options)
+
+    def count_room(self, model: str, count: int = 1) -> int:
+        """How many more such servers fit, as the library says."""
+        flavor = self.make_flavor(model, count)
+        return flavor_listing.count_room(self.connect(), flavor).servers
 
     def driver_of(self, address: str) -> str | None:
         found = values.PciAddress.parse(address)
@@ -148,15 +184,20 @@ class WholeGPUsTest(base.OurDriver, simulated.SimulatedTestBase):
             self.assertIn(trait, traits)
         self.assertIsNone(self.provider('pci_0000_84_00_0'))
         shared = self.boot()
-        small, big = self.order('T4'), self.order('a40')
+        rooms = [self.count_room(*of) for of in ORDERS]
+        small, big = self.order('T4'), self.order('a40', 2)
         self.assertEqual(['pci_0000_84_00_0'], self.names_of(small))
-        self.assertEqual(['pci_0000_c1_00_0'], self.names_of(big))
+        self.assertEqual(
+            ['pci_0000_c1_00_0', 'pci_0000_c2_00_0'], self.names_of(big)
+        )
         self.assertEqual(['pci_0000_41_00_4'], self.mdevs_of(shared))
         self.assertEqual('vfio-pci', self.driver_of(T4))
         self._run_periodics(raise_on_error=True)
-        # Each model has one, and a vGPU of the same model is not one.
+        # All are in use, and a vGPU of the same model is not a whole GPU.
         for model in ('T4', 'A40'):
             self.order(model, expected_state='ERROR')
+        self.assertEqual([1, 2, 1], rooms)
+        self.assertEqual([0, 0, 0], [self.count_room(*of) for of in ORDERS])
         self._delete_server(small)
         self.assertEqual('nvidia', self.driver_of(T4))
         self.assertEqual(

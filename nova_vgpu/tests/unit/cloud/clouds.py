@@ -18,6 +18,12 @@ from nova_vgpu.cloud import fleet
 
 T4 = ('CUSTOM_VGPU_TYPE_T4_2Q', 'CUSTOM_GPU_MODEL_T4')
 A40 = ('CUSTOM_VGPU_TYPE_A40_8Q', 'CUSTOM_GPU_MODEL_A40')
+WHOLE_A40 = (
+    'COMPUTE_MANAGED_PCI_DEVICE',
+    'CUSTOM_GPU_MODEL_A40',
+    'CUSTOM_GPU_VENDOR_NVIDIA',
+    'OWNER_NOVA',
+)
 
 
 def gpu(
@@ -38,4 +44,23 @@ def gpu(
         (fleet.Stock(resource_class, capacity, used, reserved),),
         frozenset(traits),
         **others,
+    )
+
+
+def whole(
+    where: str,
+    capacity: int = 1,
+    used: int = 0,
+    reserved: int | None = None,
+    traits: tuple[str, ...] = WHOLE_A40,
+    resource_class: str = 'CUSTOM_GPU_A40',
+) -> fleet.GPU:
+    """A whole GPU, where "compute1 C1" is 0000:c1:00.0 of compute1."""
+    host, bus = where.split()
+    return fleet.GPU(
+        f'uuid of {where}',
+        host,
+        f'0000:{bus}:00.0',
+        (fleet.Stock(resource_class, capacity, used, reserved),),
+        frozenset(traits),
     )

@@ -122,6 +122,27 @@ class TestCounting(testtools.TestCase):
         candidates = fitting.parse_candidates(found)
         self.assertEqual(8, fitting.count_servers(candidates))
 
+    def test_servers_with_several_devices(self) -> None:
+        def host(memory: int, *left: int) -> tuple[Resources, list[Resources]]:
+            node = {'node': {'MEMORY_MB': memory}}
+            ways: list[Resources] = [
+                {'node': {'MEMORY_MB': 4}, gpu: {'VGPU': 1}}
+                for gpu, free in gpus(*left).items()
+                if free['VGPU']
+            ]
+            return node | gpus(*left), ways
+
+        # The memory of the first is enough for two servers.
+        found = fitting.parse_candidates(
+            answer([host(8, 1, 0, 1, 1), host(100, 1, 1)])
+        )
+        for devices, expected in ((1, 2 + 2), (2, 1 + 1), (3, 1 + 0), (4, 0)):
+            pooled = fitting.pool(found, {'VGPU': devices})
+            self.assertEqual(
+                expected, fitting.count_servers(pooled), str(devices)
+            )
+        self.assertEqual(found, fitting.pool(found, {}))
+
     def test_no_other_way_would_place_more(self) -> None:
         """GPUs at random, and groups that are alike."""
         chance = random.Random(7)

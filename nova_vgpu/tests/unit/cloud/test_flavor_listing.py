@@ -57,11 +57,33 @@ class TestListing(testtools.TestCase):
                 str(extra_specs),
             )
 
+    def test_flavors_with_whole_gpus(self) -> None:
+        for extra_specs, vgpus, models, gpus in (
+            ({'pci_passthrough:alias': 'gpu-T4:2'}, 0, ['T4'], 2),
+            (
+                {
+                    'pci_passthrough:alias': 'gpu-T4:2,gpu-A40:1',
+                    'resources:VGPU': '1',
+                },
+                *(1, ['A40', 'T4'], 3),
+            ),
+        ):
+            flavor = flavors.parse('small', extra_specs)
+            (found,) = flavor_listing.list_vgpu_flavors([flavor], GPUS)
+            self.assertEqual(
+                (vgpus, models, gpus),
+                (found.vgpus, list(found.models), found.gpus),
+            )
+            self.assertIn('CUSTOM_GPU_T4', found.resource_classes)
+
     def test_other_flavors_are_left_out(self) -> None:
         for extra_specs in (
             {},
             {'resources:CUSTOM_FPGA': '1'},
             {'resources:VGPU': '0'},
+            {'pci_passthrough:alias': 'network-card:1'},
+            # A server with it gets no device.
+            {'resources:CUSTOM_GPU_A40': '1'},
             {f'trait:{T4_2Q}': 'required'},
         ):
             found = flavor_listing.list_vgpu_flavors(

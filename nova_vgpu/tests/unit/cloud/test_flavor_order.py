@@ -130,5 +130,7 @@ class TestCapacity(testtools.TestCase):
             (2, ANY, 2**2 + 1),
             (10, ANY, 2**10 + 1),
         ):
-            found = flavor_order.count_combinations(self.served, count, policy)
+            found = flavor_order.count_combinations(
+                self.served.stocks, count, policy
+            )
             self.assertEqual(expected, found, str((count, policy)))

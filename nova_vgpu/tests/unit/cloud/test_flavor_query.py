@@ -56,6 +56,22 @@ class TestQuery(testtools.TestCase):
                 {'resources': 'MEMORY_MB:16384,VCPU:4'},
             ),
             (
+                {'pci_passthrough:alias': 'gpu-A40:8,network-card:1'},
+                {'resources': PLAIN, 'resources_pci0': 'CUSTOM_GPU_A40:1'},
+            ),
+            (
+                {
+                    'pci_passthrough:alias': 'gpu-A40:1',
+                    'resources1:VGPU': '1',
+                },
+                {
+                    'resources': PLAIN,
+                    'resources1': 'VGPU:1',
+                    'resources_pci0': 'CUSTOM_GPU_A40:1',
+                    'group_policy': 'none',
+                },
+            ),
+            (
                 {'resources:PCPU': '2'},
                 {'resources': 'DISK_GB:52,MEMORY_MB:16384,PCPU:2'},
             ),

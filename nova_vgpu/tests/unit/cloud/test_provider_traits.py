@@ -57,6 +57,11 @@ class TestFacts(testtools.TestCase):
                 provider_traits.Facts(framebuffer_mib=512),
             ),
             (('CUSTOM_VGPU_FRAMEBUFFER_BIG',), provider_traits.Facts()),
+            # A whole GPU.
+            (
+                ('CUSTOM_GPU_MODEL_RTX6000_ADA',),
+                provider_traits.Facts(model='RTX6000-Ada'),
+            ),
             (
                 ('CUSTOM_GPU_MODEL_A', 'CUSTOM_GPU_MODEL_B'),
                 provider_traits.Facts(),

@@ -62,6 +62,42 @@ class TestNames(testtools.TestCase):
         self.assertEqual('gpu-RTX-Pro-6000-Blackwell-DC', names.alias)
         self.assertEqual('a-b-c', whole_gpu_names.make_alias('a:b,c'))
 
+    def test_a_model_is_found_as_its_trait_has_it(self) -> None:
+        for text in (
+            'RTX_PRO_6000_BLACKWELL_DC',
+            'rtx pro 6000-blackwell dc',
+            'NVIDIA RTX Pro 6000 Blackwell DC',
+        ):
+            names = whole_gpu_names.find_names(text)
+            assert names is not None
+            self.assertEqual('RTX Pro 6000 Blackwell DC', names.title)
+
+    def test_each_name_leads_to_the_others(self) -> None:
+        for ids in (A100D, RTX6000, UNKNOWN):
+            names = whole_gpu_names.name_ids(ids)
+            self.assertEqual(
+                (names, names),
+                (
+                    whole_gpu_names.find_by_alias(names.alias),
+                    whole_gpu_names.find_by_class(names.resource_class),
+                ),
+            )
+        for text in ('network-card', 'gpu-', 'gpu-10de-20b5', 'CUSTOM_GPU_X'):
+            self.assertIsNone(whole_gpu_names.find_by_alias(text), text)
+            self.assertIsNone(whole_gpu_names.find_by_class(text), text)
+
+    def test_models_that_share_pci_ids(self) -> None:
+        for device, models in (
+            (0x1E30, ('RTX6000', 'RTX8000')),
+            (0x20B5, ('A100D',)),
+            (0xABCD, ()),
+        ):
+            ids = values.PciIds(0x10DE, device)
+            self.assertEqual(models, whole_gpu_names.list_models(ids))
+        self.assertEqual(
+            (), whole_gpu_names.list_models(values.PciIds(0x1234, 0x20B5))
+        )
+
     def test_traits_tell_the_model_as_those_of_vgpus_do(self) -> None:
         self.assertEqual(
             (
