@@ -12,7 +12,6 @@
 
 """The flavors that ask for GPUs, and how many more servers of each fit."""
 
-from collections.abc import Iterator
 from collections.abc import Sequence
 import dataclasses
 
@@ -21,11 +20,9 @@ from nova_vgpu.cloud import flavor_query
 from nova_vgpu.cloud import flavors
 from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import reader
+from nova_vgpu.cloud import vgpu_requests
 from nova_vgpu.cloud import whole_gpu_order
-from nova_vgpu.knowledge import traits
 from nova_vgpu.placement import client
-
-_VGPU = 'VGPU'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -59,20 +56,20 @@ def list_vgpu_flavors(
 
     :param gpus: those that serve vGPUs.
     """
-    classes = {_VGPU} | {s.resource_class for gpu in gpus for s in gpu.stocks}
+    classes = vgpu_requests.list_classes(gpus)
     found = []
     for flavor in sorted(listed, key=lambda flavor: flavor.name):
-        amounts = list(_list_amounts(flavor, classes))
+        asked = vgpu_requests.list_requests(flavor, classes)
         devices = whole_gpu_order.list_devices(flavor)
-        if amounts or devices:
+        if asked or devices:
             found.append(
                 VGPUFlavor(
                     flavor,
-                    sum(amount for _, amount in amounts),
+                    sum(request.vgpus for request in asked),
                     _list_types(flavor, gpus),
                     tuple(
                         sorted(
-                            {name for name, _ in amounts}
+                            {request.resource_class for request in asked}
                             | {of.resource_class for of in devices}
                         )
                     ),
@@ -108,21 +105,6 @@ def count_room(cloud: reader.Cloud, flavor: flavors.Flavor) -> Room:
         for of, count in whole_gpu_order.list_devices(flavor).items()
     }
     return Room(fitting.count_servers(fitting.pool(found, devices)))
-
-
-def _list_amounts(
-    flavor: flavors.Flavor, classes: set[str]
-) -> Iterator[tuple[str, int]]:
-    for group in flavor.groups:
-        names_type = any(
-            trait.startswith(traits.TYPE_PREFIX) for trait in group.required
-        )
-        for name, amount in group.amounts:
-            is_gpu = name in classes or (
-                names_type and name.startswith('CUSTOM_')
-            )
-            if amount and is_gpu:
-                yield name, amount
 
 
 def _list_types(

@@ -119,6 +119,11 @@ class GPU:
         return provider_traits.read(self.traits)
 
     @property
+    def classes(self) -> frozenset[str]:
+        """The resource classes that it has an inventory of."""
+        return frozenset(stock.resource_class for stock in self.stocks)
+
+    @property
     def used(self) -> int:
         return sum(stock.used for stock in self.stocks)
 

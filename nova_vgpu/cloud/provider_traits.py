@@ -43,6 +43,11 @@ class Facts:
     series: str | None = None
     framebuffer_mib: int | None = None
 
+    @property
+    def name(self) -> str | None:
+        """The type's; None if it is unknown, and of several, all."""
+        return ', '.join(self.types) or None
+
 
 @functools.lru_cache(maxsize=1024)
 def read(found: frozenset[str]) -> Facts:

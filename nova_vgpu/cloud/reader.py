@@ -18,12 +18,9 @@ up to ``_MOST_INVENTORIES`` for GPUs that may be fenced.
 """
 
 from collections.abc import Callable
-from collections.abc import Iterator
 from collections.abc import Mapping
-import contextlib
 import dataclasses
 import functools
-import typing
 
 from openstack import connection as sdk_connection
 
@@ -34,6 +31,7 @@ from nova_vgpu.cloud import flavors
 from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import names
 from nova_vgpu.cloud import service_errors
+from nova_vgpu.cloud import services
 from nova_vgpu.cloud import whole_gpu_fleet
 from nova_vgpu.placement import client
 from nova_vgpu.placement import connection as placement_connection
@@ -43,12 +41,6 @@ _PROVIDERS = '/resource_providers'
 # memory; the others are asked for only if GPUs are missing in the answers.
 _ASKED_FOR = ('MEMORY_MB', 'DISK_GB', 'VCPU', 'PCPU', 'VGPU')
 _MOST_INVENTORIES = 50
-# For a user who waits.
-_PATIENCE = placement_connection.RetryPolicy(deadline=10.0, timeout=60.0)
-_ROLE = (
-    'You may not list resource providers. Placement requires the role "admin" '
-    'for that, by default.'
-)
 
 _of_nova = functools.partial(service_errors.explain, 'Nova')
 
@@ -73,12 +65,11 @@ class Cloud:
     def __init__(
         self,
         connection: sdk_connection.Connection,
-        patient: placement_connection.RetryPolicy = _PATIENCE,
+        patient: placement_connection.RetryPolicy = services.PATIENCE,
     ) -> None:
         self.connection = connection
-        self._requester = placement_connection.Requester(
-            connection.placement, patient
-        )
+        self.services = services.Services(connection, patient)
+        self._get = self.services.ask_placement
 
     def list_gpus(self) -> tuple[fleet.GPU, ...]:
         """All GPUs that serve vGPUs.
@@ -258,12 +249,12 @@ class Cloud:
     ) -> dict[str, fleet.Summary]:
         """Of GPUs on hosts where nothing at all is free."""
         known = {provider.uuid: provider for provider in listed}
-        placement = client.PlacementClient(self._requester)
+        placement = client.PlacementClient(self.services.placement)
         found: dict[str, fleet.Summary] = {}
         for root in sorted({provider.root for provider in missing}):
             wanted = {p.name for p in missing if p.root == root}
             wanted.add(known[root].name)
-            with _explain_role():
+            with services.explain_role():
                 tree = placement.read_tree(known[root].name, only=wanted)
             found |= {
                 held.uuid: fleet.summarise(held)
@@ -271,15 +262,3 @@ class Cloud:
                 if held.name in wanted
             }
         return found
-
-    def _get(self, path: str, **query: str) -> typing.Any:
-        with _explain_role():
-            return self._requester.call('GET', path, params=query)
-
-
-@contextlib.contextmanager
-def _explain_role() -> Iterator[None]:
-    try:
-        yield
-    except client.Forbidden as error:
-        raise exception.PlacementError(f'{_ROLE} ({error})') from error

@@ -42,8 +42,7 @@ class TypeUsage:
 
     @property
     def name(self) -> str | None:
-        """None if it is unknown; of several, all."""
-        return ', '.join(self.facts.types) or None
+        return self.facts.name
 
 
 def list_types(

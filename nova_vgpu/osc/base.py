@@ -25,6 +25,7 @@ from cliff import command
 from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import reader
 from nova_vgpu.cloud import selection
+from nova_vgpu.cloud import servers
 
 T = typing.TypeVar('T')
 Row = tuple[typing.Any, ...]
@@ -105,15 +106,38 @@ def filter_gpus(
     gpus: Sequence[fleet.GPU],
 ) -> tuple[fleet.GPU, ...]:
     """The GPUs that the filters select."""
+    tell_if_none(command, bool(gpus))
     members = None
     if parsed_args.aggregate is not None:
         members = command.cloud.list_members(parsed_args.aggregate)
     if not gpus:
-        print('Placement has no provider of a GPU.', file=command.app.stderr)
         return ()
     return selection.select_gpus(
         gpus, parsed_args.host, parsed_args.model, members
     )
+
+
+def tell_if_none(command: Command, has_gpus: bool) -> None:
+    if not has_gpus:
+        print('Placement has no provider of a GPU.', file=command.app.stderr)
+
+
+def tell_unknown(
+    command: Command, unknown: servers.Unknown, more: str
+) -> None:
+    """Name what a list by flavors cannot have.
+
+    :param more: what else there is to say about these servers.
+    """
+    if unknown.servers:
+        shown = [name or '(none)' for name in unknown.flavors]
+        print(
+            f'Servers that are not in the list: {unknown.servers}. Their '
+            'flavors do not exist any more '
+            f'({selection.enumerate_names(shown)}), so it is unknown whether '
+            f'they have vGPUs. {more}',
+            file=command.app.stderr,
+        )
 
 
 def make_rows(

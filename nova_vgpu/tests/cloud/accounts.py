@@ -23,5 +23,6 @@ SERVICES = ('glance', 'nova', 'placement')
 PROJECTS = {
     'service': '5e51ce00000000000000000000000001',
     'research': '4e5ea4c4000000000000000000000002',
+    'studio': '57d10000000000000000000000000003',
 }
 USER_PROJECT = 'research'

@@ -10,38 +10,55 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A cloud for all tests of a class, and ``openstack`` as users run it."""
+"""A cloud for all tests, and ``openstack`` as users run it."""
 
+import atexit
+from collections.abc import Callable
+import dataclasses
+import functools
 import os
 import pathlib
 import subprocess
 import sys
 import textwrap
 import typing
+import uuid
 
 from openstack import connection as sdk_connection
 import testtools
 
+from nova_vgpu import exception
 from nova_vgpu.cloud import reader
 from nova_vgpu.tests import placements
+from nova_vgpu.tests import proxy
 from nova_vgpu.tests.cloud import accounts
 from nova_vgpu.tests.cloud import filling
 from nova_vgpu.tests.cloud import running
+from nova_vgpu.tests.cloud import scene
 
 ROOT = pathlib.Path(__file__).parents[3]
 EXAMPLES = ROOT / 'doc' / 'source' / 'examples'
+Read = Callable[[reader.Cloud], object]
 OPENSTACK = pathlib.Path(sys.executable).with_name('openstack')
 
 
+@functools.cache
+def _start_cloud() -> running.RunningCloud:
+    """One for all tests of a process: it takes some seconds to start."""
+    cloud = running.RunningCloud(has_images=True)
+    cloud.setUp()
+    atexit.register(cloud.cleanUp)
+    filling.fill(cloud.connect())
+    return cloud
+
+
 class CloudTest(testtools.TestCase):
-    """One cloud for all tests of the class, which leave it as it was.
+    """One cloud for the tests of all classes, which leave it as it was.
 
     Some run the program, each time in a process of its own. The others use
     the reader of the commands, which takes less time.
     """
 
-    #: Whether the cloud has Glance.
-    has_images = False
     cloud: typing.ClassVar[running.RunningCloud]
     connection: typing.ClassVar[sdk_connection.Connection]
     placement: typing.ClassVar[filling.Placement]
@@ -49,12 +66,9 @@ class CloudTest(testtools.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.cloud = running.RunningCloud(cls.has_images)
-        cls.cloud.setUp()
-        cls.addClassCleanup(cls.cloud.cleanUp)
+        cls.cloud = _start_cloud()
         cls.connection = cls.cloud.connect()
         cls.placement = filling.Placement(cls.connection)
-        filling.fill(cls.connection)
 
     def setUp(self) -> None:
         super().setUp()
@@ -67,18 +81,31 @@ class CloudTest(testtools.TestCase):
         *words: str,
         user: str = accounts.ADMIN,
         project: str = accounts.ADMIN,
+        **variables: str,
     ) -> tuple[int, str, str]:
         """The exit code, what is data, and what is said beside it."""
+        return self.run_program(
+            ['openstack', 'vgpu', *words], user, project, **variables
+        )
+
+    def run_program(
+        self,
+        words: list[str],
+        user: str = accounts.ADMIN,
+        project: str = accounts.ADMIN,
+        **variables: str,
+    ) -> tuple[int, str, str]:
         environment = {
             name: value
             for name, value in os.environ.items()
             if not name.startswith('OS_')
         }
         done = subprocess.run(
-            [str(OPENSTACK), 'vgpu', *words],
+            [str(OPENSTACK), *words[1:]],
             env=environment
             | self.cloud.environment(user, project)
-            | {'COLUMNS': '80', 'PYTHONWARNINGS': 'ignore'},
+            | {'COLUMNS': '80', 'PYTHONWARNINGS': 'ignore'}
+            | variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -86,12 +113,60 @@ class CloudTest(testtools.TestCase):
         self.assertNotIn('Traceback', done.stdout + done.stderr)
         return done.returncode, done.stdout, done.stderr
 
-    def compare(self, name: str, *words: str) -> None:
-        """A command on the page, and what it prints here."""
+    def requests_of(self, read: Read) -> tuple[int, int]:
+        """Requests to Placement and to Nova."""
+        for each in self.cloud.proxies.values():
+            each.reset()
+        read(self.reader)
+        seen = {name: each.seen for name, each in self.cloud.proxies.items()}
+        return len(seen['placement']), len(seen['compute'])
+
+    def compare_requests(self, read: Read, requests: tuple[int, int]) -> None:
+        """They are as many with all vGPUs of two GPUs in use."""
+        self.assertEqual(requests, self.requests_of(read))
+        made = []
+        for gpu in scene.GPUS[:2]:
+            for _ in range(gpu.total - len(gpu.consumers) - 1):
+                made.append(str(uuid.uuid4()))
+                self.placement.allocate(made[-1], gpu.uuid, 'VGPU', 1)
+        after = self.requests_of(read)
+        for consumer in made:
+            self.placement.call('DELETE', f'/allocations/{consumer}')
+        self.assertEqual(11, len(made))
+        self.assertEqual(requests, after)
+
+    def fail_in_the_middle(
+        self, read: Read, requests: tuple[int, int]
+    ) -> None:
+        """Whatever request fails, an error names the service."""
+        hasty = reader.Cloud(
+            self.connection,
+            dataclasses.replace(placements.PATIENT, deadline=0.05),
+        )
+        families = (exception.PlacementError, exception.CloudError)
+        texts = ('Placement does not answer', 'Nova did not list ')
+        for service, number, family, text in zip(
+            ('placement', 'compute'), requests, families, texts, strict=True
+        ):
+            for first in range(number):
+                self.cloud.proxies[service].reset(
+                    functools.partial(_fail_from, first)
+                )
+                error = self.assertRaises(family, read, hasty)
+                self.assertIn(text, str(error))
+            self.cloud.proxies[service].reset()
+
+    def compare(
+        self, name: str, *words: str, status: int = 0, notes: str = ''
+    ) -> None:
+        """A command on the page, and what it prints here.
+
+        :param notes: what is said beside the data.
+        """
         if not EXAMPLES.is_dir():
             self.skipTest('the documentation is not part of a wheel')
         code, stdout, stderr = self.run_command(*words)
-        self.assertEqual((0, ''), (code, stderr))
+        self.assertEqual((status, notes), (code, stderr))
         lines = textwrap.wrap(
             f'$ openstack vgpu {" ".join(words)}',
             77,
@@ -104,4 +179,9 @@ class CloudTest(testtools.TestCase):
         if path.exists() and not path.read_text():
             path.write_text(text)
         self.assertEqual(path.read_text(), text)
-        self.assertLessEqual(max(map(len, stdout.splitlines())), 80)
+        if 'json' not in words:
+            self.assertLessEqual(max(map(len, stdout.splitlines())), 80)
+
+
+def _fail_from(first: int, number: int) -> proxy.Fault | None:
+    return proxy.Fault.UNAVAILABLE if number >= first else None

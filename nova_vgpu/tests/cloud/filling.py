@@ -48,13 +48,18 @@ class Placement:
         self.call('PUT', f'{path}/{what}', body)
 
     def allocate(
-        self, consumer: str, provider: str, resource_class: str, amount: int
+        self,
+        consumer: str,
+        provider: str,
+        resource_class: str,
+        amount: int,
+        project: str = 'research',
     ) -> None:
         body = {
             'allocations': {provider: {'resources': {resource_class: amount}}},
             'consumer_generation': None,
             'consumer_type': 'INSTANCE',
-            'project_id': accounts.PROJECTS['research'],
+            'project_id': accounts.PROJECTS[project],
             'user_id': 'user',
         }
         self.call('PUT', f'/allocations/{consumer}', body)
@@ -99,8 +104,12 @@ def add_gpu(placement: Placement, gpu: scene.GPU) -> None:
         if trait.startswith('CUSTOM_'):
             placement.call('PUT', f'/traits/{trait}')
     placement.set(gpu.uuid, 'traits', list(gpu.traits))
+    projects = {server.uuid: server.project for server in scene.SERVERS}
     for consumer in gpu.consumers:
-        placement.allocate(consumer, gpu.uuid, gpu.resource_class, 1)
+        placement.allocate(
+            *(consumer, gpu.uuid, gpu.resource_class, 1),
+            projects.get(consumer, accounts.USER_PROJECT),
+        )
     if gpu.reserved:
         stock['reserved'] = gpu.reserved
         placement.set(gpu.uuid, 'inventories', {gpu.resource_class: stock})

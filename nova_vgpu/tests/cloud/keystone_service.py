@@ -26,6 +26,8 @@ from cryptography import fernet
 from nova_vgpu.tests.cloud import accounts
 from nova_vgpu.tests.cloud import serving
 
+#: The services of the catalog, by their types.
+_NAMES = {'compute': 'nova', 'placement': 'placement', 'image': 'glance'}
 _CONFIGURATION = """\
 [database]
 connection = sqlite:///{directory}/keystone.sqlite
@@ -103,14 +105,14 @@ def _fill(urls: dict[str, str]) -> None:
             apis.assignment_api.add_role_to_user_and_project(
                 created['id'], accounts.PROJECTS[project], role
             )
-    for kind, url in urls.items():
-        if kind != 'identity':
-            _register(apis.catalog_api, kind, url)
+    for kind, name in _NAMES.items():
+        if kind in urls:
+            _register(apis.catalog_api, kind, name, urls[kind])
 
 
-def _register(catalog: typing.Any, kind: str, url: str) -> None:
+def _register(catalog: typing.Any, kind: str, name: str, url: str) -> None:
     service = uuid.uuid4().hex
-    described = {'id': service, 'type': kind, 'name': kind, 'enabled': True}
+    described = {'id': service, 'type': kind, 'name': name, 'enabled': True}
     catalog.create_service(service, described)
     for interface in ('public', 'internal'):
         endpoint = uuid.uuid4().hex

@@ -113,7 +113,7 @@ def _fill(directory: pathlib.Path, config: pathlib.Path) -> None:
         for host in scene.HOSTS:
             nodes[host] = _add_host(objects, in_cell, host)
             objects.HostMapping(admin, host=host, cell_mapping=cell).create()
-        for server in scene.SERVERS:
+        for server in (*scene.SERVERS, *scene.FORMER_SERVERS):
             _add_server(objects, in_cell, server, nodes[server.host])
             objects.InstanceMapping(
                 admin,
@@ -121,7 +121,7 @@ def _fill(directory: pathlib.Path, config: pathlib.Path) -> None:
                 project_id=accounts.PROJECTS[server.project],
                 user_id=accounts.USER,
                 cell_mapping=cell,
-                queued_for_delete=False,
+                queued_for_delete=server.ended is not None,
             ).create()
 
 
@@ -163,15 +163,15 @@ def _add_server(
     node: int,
 ) -> None:
     flavor = objects.Flavor(
-        name='small',
-        flavorid='small',
+        name=server.flavor,
+        flavorid=server.flavor,
         memory_mb=1024,
         vcpus=1,
         root_gb=1,
         ephemeral_gb=0,
         swap=0,
         rxtx_factor=1.0,
-        extra_specs={},
+        extra_specs=scene.FLAVORS.get(server.flavor, {}),
         projects=[],
         is_public=True,
         disabled=False,
@@ -183,7 +183,7 @@ def _add_server(
         deleted=False,
         description=None,
     )
-    objects.Instance(
+    instance = objects.Instance(
         context,
         uuid=server.uuid,
         display_name=server.name,
@@ -198,7 +198,12 @@ def _add_server(
         flavor=flavor,
         old_flavor=None,
         new_flavor=None,
-    ).create()
+        launched_at=scene.LAUNCHED,
+        terminated_at=server.ended,
+    )
+    instance.create()
+    if server.ended is not None:
+        instance.destroy()
 
 
 if __name__ == '__main__':

@@ -110,15 +110,16 @@ class RunningCloud(fixtures.Fixture):
             'OS_REGION_NAME': accounts.REGION,
         }
 
-    def connect(self) -> sdk_connection.Connection:
-        """As the administrator."""
+    def connect(
+        self, user: str = accounts.ADMIN, project: str = accounts.ADMIN
+    ) -> sdk_connection.Connection:
         connection: sdk_connection.Connection = openstack.connect(
             load_envvars=False,
             load_yaml_config=False,
             auth_url=self.urls['identity'],
-            username=accounts.ADMIN,
-            password=accounts.ADMIN,
-            project_name=accounts.ADMIN,
+            username=user,
+            password=user,
+            project_name=project,
             user_domain_name='Default',
             project_domain_name='Default',
             region_name=accounts.REGION,

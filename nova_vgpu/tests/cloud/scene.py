@@ -13,6 +13,7 @@
 """What the cloud of the tests has: hosts, GPUs and servers."""
 
 import dataclasses
+import datetime
 import uuid
 
 CELL = 'ce110000-0000-4000-8000-000000000001'
@@ -25,12 +26,17 @@ def uuid_of(name: str) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A server, and the GPU that it has, or has a vGPU of."""
+    """A server, and the GPU that it has, or has a vGPU of.
+
+    ``ended`` is when it was deleted.
+    """
 
     name: str
     host: str
     gpu: str
     project: str = 'research'
+    flavor: str = 'desktop'
+    ended: datetime.datetime | None = None
 
     @property
     def uuid(self) -> str:
@@ -41,10 +47,20 @@ HOSTS = ('compute1', 'compute2', 'compute3')
 SERVERS = (
     Server('desktop-1', 'compute1', 'pci_0000_84_00_0'),
     Server('desktop-2', 'compute1', 'pci_0000_84_00_0'),
-    Server('train-1', 'compute2', 'pci_0001_c8_00_0'),
-    Server('train-2', 'compute2', 'pci_0001_c8_00_0'),
-    Server('render-1', 'compute3', 'pci_0000_41_00_0'),
-    Server('simulate-1', 'compute2', '0000:C1:00.0'),
+    Server('train-1', 'compute2', 'pci_0001_c8_00_0', flavor='train'),
+    Server('train-2', 'compute2', 'pci_0001_c8_00_0', flavor='train'),
+    Server('render-1', 'compute3', 'pci_0000_41_00_0', 'studio', 'any-gpu'),
+    Server('simulate-1', 'compute2', '0000:C1:00.0', flavor='simulate'),
+)
+#: All servers were started then.
+LAUNCHED = datetime.datetime(2024, 2, 1, tzinfo=datetime.UTC)
+#: Some were deleted ten days later; the flavor of the last one was, too.
+_ENDED = LAUNCHED + datetime.timedelta(days=10)
+FORMER_SERVERS = (
+    Server('batch-1', 'compute2', '', 'studio', 'train', _ENDED),
+    Server('trial-1', 'compute1', '', 'studio', 'any-gpu', _ENDED),
+    Server('office-1', 'compute1', '', 'studio', 'plain', _ENDED),
+    Server('old-1', 'compute1', '', 'research', 'retired', _ENDED),
 )
 
 #: A server on its way from one host to another: its old allocation is that of

@@ -54,8 +54,6 @@ ALICE = {'user': accounts.USER, 'project': accounts.USER_PROJECT}
 
 
 class FlavorsTest(base.CloudTest):
-    has_images = True
-
     def setUp(self) -> None:
         super().setUp()
         self.nova = self.cloud.proxies['compute']

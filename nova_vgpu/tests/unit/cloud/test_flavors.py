@@ -40,6 +40,7 @@ class TestFlavors(testtools.TestCase):
             ({'resources_A:VGPU': '1', f'trait_A:{T4_2Q}': 'required'}, True),
             # Traits of another group are about another provider.
             ({'resources1:VGPU': '1', 'trait2:CUSTOM_A': 'required'}, True),
+            ({'resourcesA:VGPU': '1', f'traitA:{T4_2Q}': 'required'}, True),
             ({'hw:cpu_policy': 'dedicated', 'trait:': 'required'}, False),
         ):
             flavor = flavors.parse('small', extra_specs)

@@ -1,0 +1,98 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What the servers of a flavor have: types, and how many vGPUs of each.
+
+By the flavor alone: if it fits several types, it is not known which of them a
+server has, unless its GPU is looked up.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+from collections.abc import Sequence
+import dataclasses
+
+from nova_vgpu.cloud import flavors as cloud_flavors
+from nova_vgpu.cloud import fleet
+from nova_vgpu.cloud import provider_traits
+from nova_vgpu.cloud import vgpu_requests
+from nova_vgpu.knowledge import capabilities
+
+#: In place of the name of a type.
+SEVERAL = 'several'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Kind:
+    """A type, as far as it is known: None, or :data:`SEVERAL` if not."""
+
+    name: str | None
+    framebuffer_mib: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Demand:
+    kind: Kind
+    resource_class: str
+    vgpus: int
+
+
+Demands = Mapping[str, tuple[Demand, ...]]
+
+
+def find(
+    flavors: Iterable[cloud_flavors.Flavor], gpus: Iterable[fleet.GPU]
+) -> Demands:
+    """What flavors ask for, by their names; nothing if it is not a vGPU."""
+    # GPUs of one type on hosts of one kind do not differ here.
+    kinds = tuple(
+        {
+            (gpu.traits, gpu.host_traits, gpu.classes): gpu for gpu in gpus
+        }.values()
+    )
+    classes = vgpu_requests.list_classes(kinds)
+    return {
+        flavor.name: tuple(
+            Demand(
+                _find_kind(request, kinds),
+                request.resource_class,
+                request.vgpus,
+            )
+            for request in vgpu_requests.list_requests(flavor, classes)
+        )
+        for flavor in flavors
+    }
+
+
+def _find_kind(
+    request: vgpu_requests.VGPURequest, gpus: Sequence[fleet.GPU]
+) -> Kind:
+    found = {
+        Kind(gpu.facts.name, gpu.facts.framebuffer_mib)
+        for gpu in gpus
+        if request.is_served_by(gpu)
+    }
+    if not found:
+        return _find_former(request)
+    if len(found) == 1:
+        return found.pop()
+    sizes = {kind.framebuffer_mib for kind in found}
+    return Kind(SEVERAL, sizes.pop() if len(sizes) == 1 else None)
+
+
+def _find_former(request: vgpu_requests.VGPURequest) -> Kind:
+    """The type that no GPU has any more, by what the flavor asks for."""
+    name = provider_traits.read(
+        request.group.required
+    ).name or vgpu_requests.type_of_class(request.resource_class)
+    parsed = capabilities.parse_type_name(name or '')
+    return Kind(name, parsed.framebuffer_mib if parsed else None)
