@@ -44,6 +44,12 @@ sqlite_synchronous = False
 {credentials}
 [placement]
 {credentials}
+[quota]
+driver = nova.quota.UnifiedLimitsDriver
+[oslo_limit]
+{credentials}
+endpoint_service_type = compute
+endpoint_region_name = {region}
 [oslo_concurrency]
 lock_path = {directory}
 """
@@ -56,6 +62,7 @@ def load(directory: pathlib.Path, urls: dict[str, str]) -> typing.Any:
         _CONFIGURATION.format(
             directory=directory,
             credentials=serving.credentials('nova', urls['identity']),
+            region=accounts.REGION,
         )
     )
     # The wheel installs it with the environment's own files.

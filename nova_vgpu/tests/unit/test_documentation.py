@@ -97,6 +97,9 @@ EXPECTED = {
     'whole-gpus.conf': Expected(
         {'0000:41:00.0': ('A40-8Q', 'VGPU', 6)},
     ),
+    'quotas.conf': Expected(
+        {'0001:c8:00.0': ('L40S-24Q', 'CUSTOM_L40S_24Q', 2)},
+    ),
     'ahead.conf': Expected({'0001:c8:00.0': ('L40S-24Q', 'VGPU', 2)}),
     'nova-names.conf': Expected(WORKSTATION),
     'for-novas-driver.conf': Expected(
