@@ -125,7 +125,12 @@ class Doctor(base.Lister):
     ) -> tuple[Sequence[str], Iterable[typing.Any]]:
         """One cell for each finding: more columns would be too narrow."""
         return self.table_columns, [
-            (severity, _tell(text, evidence, cure))
+            (
+                severity,
+                values.describe(
+                    text, evidence.human_readable().splitlines(), cure
+                ),
+            )
             for severity, _, _, text, evidence, cure in data
         ]
 
@@ -243,12 +248,3 @@ def _row(finding: values.Finding) -> tuple[typing.Any, ...]:
         EvidenceColumn(finding.evidence),
         finding.cure,
     )
-
-
-def _tell(text: str, evidence: EvidenceColumn, cure: str) -> str:
-    lines = [text]
-    seen = evidence.human_readable()
-    lines += [f'Seen: {line}' for line in seen.splitlines()]
-    if cure:
-        lines.append(f'Cure: {cure}')
-    return '\n'.join(lines)

@@ -22,6 +22,7 @@ from nova_vgpu.values.declaration import DeclaredType as DeclaredType
 from nova_vgpu.values.declaration import PciDeviceSpec as PciDeviceSpec
 from nova_vgpu.values.declaration import UnlistedGPUs as UnlistedGPUs
 from nova_vgpu.values.declaration import Written as Written
+from nova_vgpu.values.findings import describe as describe
 from nova_vgpu.values.findings import DoctorInput as DoctorInput
 from nova_vgpu.values.findings import Environment as Environment
 from nova_vgpu.values.findings import Evidence as Evidence

@@ -15,6 +15,7 @@
 Unknown values are None or empty.
 """
 
+from collections.abc import Iterable
 import dataclasses
 
 from nova_vgpu.values import declaration as declarations
@@ -112,3 +113,11 @@ class Finding:
     text: str
     evidence: tuple[Evidence, ...] = ()
     cure: str = ''
+
+
+def describe(text: str, evidence: Iterable[str], cure: str) -> str:
+    """A finding for people: the text, what was seen, and the cure."""
+    lines = [text, *(f'Seen: {line}' for line in evidence)]
+    if cure:
+        lines.append(f'Cure: {cure}')
+    return '\n'.join(lines)

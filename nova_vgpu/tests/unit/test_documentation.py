@@ -338,6 +338,18 @@ class TestFindings(DocumentationTestCase):
         self.assertEqual(sorted(codes), sorted(self.linked))
 
 
+class TestFindingsInTheCloud(DocumentationTestCase):
+    """The same for the doctor of a cloud."""
+
+    def test_every_code_is_explained(self) -> None:
+        explained = re.findall(
+            r'^([a-z-]+)\n~+$',
+            self.pages['cli/openstack-doctor.rst'],
+            re.MULTILINE,
+        )
+        self.assertEqual(sorted(_codes_in_cloud()), sorted(explained))
+
+
 class TestLog(DocumentationTestCase):
     """The page of the log has every message of the driver, and no other."""
 
@@ -707,7 +719,8 @@ def _codes_in_package() -> set[tuple[str, str]]:
     """
     found: set[tuple[str, str]] = set()
     for path in PACKAGE.rglob('*.py'):
-        if (PACKAGE / 'tests') in path.parents:
+        # The findings in a cloud have a page of their own.
+        if path.is_relative_to(PACKAGE / 'tests') or path.match('cloud/*'):
             continue
         module = ast.parse(path.read_text())
         makers = {'Problem': (1, '')} | dict(_makers(module))
@@ -764,6 +777,18 @@ def _codes_of_findings() -> set[str]:
         if isinstance(call, ast.Call)
         and ast.unparse(call.func) == 'values.Finding'
         and isinstance(call.args[1], ast.Constant)
+    }
+
+
+def _codes_in_cloud() -> set[str]:
+    """The codes in the modules of findings: words with a hyphen."""
+    return {
+        node.value
+        for path in (PACKAGE / 'cloud').glob('*_findings.py')
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and re.fullmatch(r'[a-z]+(-[a-z]+)+', node.value)
     }
 
 

@@ -57,7 +57,7 @@ BELOW: dict[str, tuple[str, ...]] = {
         *('values', 'exception', 'knowledge', 'plan', 'publish'),
         'placement',
     ),
-    'osc': ('cloud',),
+    'osc': ('values', 'cloud'),
     'scheduler': ('values', 'exception', 'knowledge', 'conf', 'publish'),
 }
 #: From the bottom up: each imports all of those above and those before it.
@@ -93,6 +93,7 @@ ONLY_IN = {
         'cloud/image_store.py',
         'cloud/reader.py',
         'cloud/service_errors.py',
+        'cloud/services.py',
     ),
     'keystoneauth1': ('placement/', 'cloud/service_errors.py'),
     'placement': ('sandbox/',),
