@@ -14,10 +14,13 @@
 
 import atexit
 from collections.abc import Callable
+from collections.abc import Iterator
+import contextlib
 import dataclasses
 import functools
 import os
 import pathlib
+import sqlite3
 import subprocess
 import sys
 import textwrap
@@ -43,13 +46,18 @@ OPENSTACK = pathlib.Path(sys.executable).with_name('openstack')
 
 
 @functools.cache
-def _start_cloud() -> running.RunningCloud:
-    """One for all tests of a process: it takes some seconds to start."""
+def _start_cloud() -> tuple[running.RunningCloud, sdk_connection.Connection]:
+    """One for all tests of a process: it takes some seconds to start.
+
+    The connection has been used, so that it does not ask services for their
+    versions any more when requests are counted.
+    """
     cloud = running.RunningCloud(has_images=True)
     cloud.setUp()
     atexit.register(cloud.cleanUp)
-    filling.fill(cloud.connect())
-    return cloud
+    connection = cloud.connect()
+    filling.fill(connection)
+    return cloud, connection
 
 
 class CloudTest(testtools.TestCase):
@@ -66,8 +74,7 @@ class CloudTest(testtools.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.cloud = _start_cloud()
-        cls.connection = cls.cloud.connect()
+        cls.cloud, cls.connection = _start_cloud()
         cls.placement = filling.Placement(cls.connection)
 
     def setUp(self) -> None:
@@ -122,18 +129,44 @@ class CloudTest(testtools.TestCase):
         return len(seen['placement']), len(seen['compute'])
 
     def compare_requests(self, read: Read, requests: tuple[int, int]) -> None:
-        """They are as many with all vGPUs of two GPUs in use."""
+        """They are as many with servers on all vGPUs of two GPUs but one."""
         self.assertEqual(requests, self.requests_of(read))
         made = []
         for gpu in scene.GPUS[:2]:
             for _ in range(gpu.total - len(gpu.consumers) - 1):
                 made.append(str(uuid.uuid4()))
                 self.placement.allocate(made[-1], gpu.uuid, 'VGPU', 1)
-        after = self.requests_of(read)
+        with self.servers_in_nova(made):
+            after = self.requests_of(read)
         for consumer in made:
             self.placement.call('DELETE', f'/allocations/{consumer}')
         self.assertEqual(11, len(made))
         self.assertEqual(requests, after)
+
+    @contextlib.contextmanager
+    def servers_in_nova(self, made: list[str]) -> Iterator[None]:
+        """Copies of a server, with these UUIDs, in Nova's database."""
+        tables = (('instances', 'uuid'), ('instance_extra', 'instance_uuid'))
+        with contextlib.closing(
+            sqlite3.connect(self.cloud.path / 'nova_cell1.sqlite')
+        ) as database:
+            for table, key in tables:
+                described = database.execute(f'PRAGMA table_info({table})')
+                others = {row[1] for row in described} - {'id', key}
+                copied = ', '.join(sorted(others))
+                source = f'SELECT ?, {copied} FROM {table} WHERE {key} = ?'  # noqa: S608
+                database.executemany(
+                    f'INSERT INTO {table} ({key}, {copied}) {source}',
+                    [(each, scene.SERVERS[0].uuid) for each in made],
+                )
+            database.commit()
+            yield
+            for table, key in tables:
+                database.executemany(
+                    f'DELETE FROM {table} WHERE {key} = ?',  # noqa: S608
+                    [(each,) for each in made],
+                )
+            database.commit()
 
     def fail_in_the_middle(
         self, read: Read, requests: tuple[int, int]

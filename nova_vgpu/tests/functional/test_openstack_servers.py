@@ -17,6 +17,7 @@ import datetime
 import functools
 import sqlite3
 import typing
+import uuid
 
 from nova_vgpu import exception
 from nova_vgpu.cloud import records
@@ -118,6 +119,15 @@ class ServersTest(base.CloudTest):
         for read, requests in READERS.items():
             self.compare_requests(read, requests)
 
+    def test_all_servers_are_listed(self) -> None:
+        before = server_reader.list_by_flavor(self.reader, NOW).users
+        made = [str(uuid.uuid4()) for _ in range(3)]
+        with self.servers_in_nova(made):
+            after = server_reader.list_by_flavor(self.reader, NOW).users
+        self.assertEqual(
+            {*made}, {u.uuid for u in after} - {u.uuid for u in before}
+        )
+
     def test_what_fails_in_the_middle_is_named(self) -> None:
         for read, requests in READERS.items():
             self.fail_in_the_middle(read, requests)
@@ -135,4 +145,7 @@ class ServersTest(base.CloudTest):
             {record.uuid for record in whole},
             {record.uuid for record in in_pages},
         )
-        self.assertEqual(5, len(self.cloud.proxies['compute'].seen))
+        # What is left, perhaps nothing, is the last page.
+        self.assertEqual(
+            len(whole) // 2 + 1, len(self.cloud.proxies['compute'].seen)
+        )
