@@ -12,7 +12,8 @@
 
 """The GPUs and vGPU types of a whole cloud, as Placement and Nova have them.
 
-:mod:`nova_vgpu.cloud.reader` sends the requests that read;
+:mod:`nova_vgpu.cloud.services` sends the requests that read, for ``reader``,
+``records`` and ``examiner``;
 :mod:`nova_vgpu.cloud.flavor_store` and :mod:`nova_vgpu.cloud.image_store`
 change flavors in Nova and images in Glance. The other modules make values of
 the answers, and decide.

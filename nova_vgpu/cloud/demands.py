@@ -16,6 +16,7 @@ By the flavor alone: if it fits several types, it is not known which of them a
 server has, unless its GPU is looked up.
 """
 
+import collections
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -61,32 +62,39 @@ def find(
     )
     classes = vgpu_requests.list_classes(kinds)
     return {
-        flavor.name: tuple(
-            Demand(
-                _find_kind(request, kinds),
-                request.resource_class,
-                request.vgpus,
-            )
-            for request in vgpu_requests.list_requests(flavor, classes)
+        flavor.name: _add_up(
+            vgpu_requests.list_requests(flavor, classes), kinds
         )
         for flavor in flavors
     }
 
 
+def _add_up(
+    requests: Iterable[vgpu_requests.VGPURequest], gpus: Sequence[fleet.GPU]
+) -> tuple[Demand, ...]:
+    """One demand for all groups that ask for the same."""
+    vgpus: collections.Counter[tuple[Kind, str]] = collections.Counter()
+    for request in requests:
+        kind = _find_kind(request, gpus)
+        vgpus[kind, request.resource_class] += request.vgpus
+    return tuple(Demand(*of, number) for of, number in vgpus.items())
+
+
 def _find_kind(
     request: vgpu_requests.VGPURequest, gpus: Sequence[fleet.GPU]
 ) -> Kind:
-    found = {
-        Kind(gpu.facts.name, gpu.facts.framebuffer_mib)
-        for gpu in gpus
-        if request.is_served_by(gpu)
-    }
+    found = [gpu.facts for gpu in gpus if request.is_served_by(gpu)]
     if not found:
         return _find_former(request)
-    if len(found) == 1:
-        return found.pop()
-    sizes = {kind.framebuffer_mib for kind in found}
-    return Kind(SEVERAL, sizes.pop() if len(sizes) == 1 else None)
+    types = {facts.name for facts in found}
+    sizes = {facts.framebuffer_mib for facts in found}
+    if len(types) == 1:
+        # Some providers may lack the trait of the size.
+        sizes.discard(None)
+    return Kind(
+        types.pop() if len(types) == 1 else SEVERAL,
+        sizes.pop() if len(sizes) == 1 else None,
+    )
 
 
 def _find_former(request: vgpu_requests.VGPURequest) -> Kind:

@@ -23,6 +23,7 @@ import enum
 from nova_vgpu import exception
 from nova_vgpu.cloud import flavor_order
 from nova_vgpu.cloud import flavors
+from nova_vgpu.cloud import whole_gpu_order
 
 _MEMORY = (flavor_order.PAGE_SIZE, flavor_order.LOCKED_MEMORY)
 _UNITS = {
@@ -64,6 +65,11 @@ def plan_change(
     _require_same(wanted, existing)
     there = dict(existing.extra_specs)
     keys = dict(wanted.extra_specs)
+    devices = whole_gpu_order.replace_devices(
+        there.get(flavors.ALIAS, ''), keys.get(flavors.ALIAS, '')
+    )
+    if devices:
+        keys[flavors.ALIAS] = devices
     to_set = tuple(
         (key, value) for key, value in keys.items() if there.get(key) != value
     )

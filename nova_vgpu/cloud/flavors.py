@@ -37,8 +37,9 @@ class Group:
     """What a flavor asks of one provider, or of several without a name.
 
     Traits of a group with a name are those of the provider that gives the
-    resources. Without a name, the compute node may have some of them. An
-    amount of 0 replaces what Nova would ask for by itself.
+    resources. Without a name, they are those of the compute node as well,
+    which gives processors and memory. An amount of 0 replaces what Nova would
+    ask for by itself.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Group:
         return (
             resource_class in self.resources
             and self.required <= there
-            and self.forbidden.isdisjoint(gpu.traits)
+            and self.forbidden.isdisjoint(there)
         )
 
 

@@ -65,15 +65,23 @@ def list_allocations(
 def list_projects(
     asked: services.Services,
 ) -> tuple[projects.Project, ...]:
-    """All projects.
+    """All projects, page by page.
 
     :raises CloudError: if Keystone refuses or does not answer.
     """
-    answer = asked.ask_keystone('list projects', '/projects')
-    return tuple(
-        projects.Project(found['id'], names.printable(found['name']))
-        for found in answer['projects']
-    )
+    found: list[projects.Project] = []
+    # Without a limit Keystone cuts a long list off, and does not say so.
+    query = {'limit': str(_PAGE)}
+    while True:
+        answer = asked.ask_keystone('list projects', '/projects', **query)
+        found += (
+            projects.Project(each['id'], names.printable(each['name']))
+            for each in answer['projects']
+        )
+        marker = _read_marker(answer.get('links', {}).get('next'))
+        if marker is None:
+            return tuple(found)
+        query['marker'] = marker
 
 
 def list_current(
@@ -138,9 +146,10 @@ def _parse(usage: typing.Any) -> Iterator[servers.Record]:
         yield servers.Record(
             found['instance_id'],
             names.printable(found['name'] or ''),
-            found['tenant_id'],
+            found['tenant_id'] or '',
             names.printable(found['flavor']),
-            float(found['hours']),
+            # Less than none if it began after the end, by another clock.
+            max(0.0, float(found['hours'])),
             found['ended_at'] is None and found['state'] != _OFFLOADED,
         )
 
@@ -149,6 +158,13 @@ def _find_marker(links: Sequence[typing.Any]) -> str | None:
     """The marker of the next page; None if this is the last one."""
     for link in links:
         if link['rel'] == 'next':
-            query = urllib.parse.urlsplit(link['href']).query
-            return str(urllib.parse.parse_qs(query)['marker'][0])
+            return _read_marker(link['href'])
     return None
+
+
+def _read_marker(address: str | None) -> str | None:
+    """The marker in the address of the next page, if there is one."""
+    if address is None:
+        return None
+    query = urllib.parse.urlsplit(address).query
+    return str(urllib.parse.parse_qs(query)['marker'][0])

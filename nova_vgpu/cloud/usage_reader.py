@@ -42,7 +42,8 @@ def read(
 ) -> Report:
     """The usage of one project, by its name or ID, or of all.
 
-    :raises UsageError: if the period ends before it starts.
+    :raises UsageError: if the period ends before it starts, or is yet to
+        come.
     :raises PlacementError: if Placement refuses or does not answer.
     :raises CloudError: if Nova or Keystone do.
     :raises NotInCloud: if Keystone has no such project.
@@ -52,6 +53,11 @@ def read(
             f'The period ends ({end:%Y-%m-%d %H:%M}) before it starts '
             f'({start:%Y-%m-%d %H:%M}). Give an earlier --start or a later '
             '--end.'
+        )
+    if start >= now:
+        raise exception.UsageError(
+            f'The period starts in the future ({start:%Y-%m-%d %H:%M} UTC). '
+            'Give an earlier --start.'
         )
     gpus = cloud.list_gpus()
     asked_for = demands.find(cloud.list_flavors(), gpus)

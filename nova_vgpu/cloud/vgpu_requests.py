@@ -14,7 +14,7 @@
 
 A resource class is one of vGPUs if it is Nova's own, if a GPU has it, or if it
 is named after a type. Any other custom class is one if the trait of a type is
-required together with it.
+required together with it, and no other class of the group is one.
 """
 
 from collections.abc import Iterable
@@ -60,10 +60,22 @@ def list_requests(
     return tuple(
         VGPURequest(group, name, amount)
         for group in flavor.groups
-        for name, amount in group.amounts
-        if amount
-        and (is_vgpu_class(name, classes) or _is_with_type(group, name))
+        for name, amount in _list_amounts(group, classes)
     )
+
+
+def _list_amounts(
+    group: flavors.Group, classes: Set[str]
+) -> list[tuple[str, int]]:
+    amounts = [(name, amount) for name, amount in group.amounts if amount]
+    known = [
+        (name, amount)
+        for name, amount in amounts
+        if is_vgpu_class(name, classes)
+    ]
+    if known or not _names_type(group):
+        return known
+    return [pair for pair in amounts if pair[0].startswith(_CUSTOM)]
 
 
 def is_vgpu_class(name: str, classes: Set[str]) -> bool:
@@ -84,7 +96,7 @@ def type_of_class(resource_class: str) -> str | None:
     return found.id if found else None
 
 
-def _is_with_type(group: flavors.Group, name: str) -> bool:
-    return name.startswith(_CUSTOM) and any(
+def _names_type(group: flavors.Group) -> bool:
+    return any(
         trait.startswith(traits.TYPE_PREFIX) for trait in group.required
     )

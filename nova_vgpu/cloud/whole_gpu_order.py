@@ -41,7 +41,7 @@ _GENERATE = (
     '"nova-vgpu config generate --passthrough" on a host prints how to pass a '
     'GPU through.'
 )
-_DEVICE = re.compile(r'\s*(?P<alias>[^:]+):(?P<count>[0-9]+)', re.ASCII)
+_DEVICE = re.compile(r'(?P<alias>[^:]+):(?P<count>[0-9]+)', re.ASCII)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -83,12 +83,38 @@ def list_devices(
     """
     found: collections.Counter[whole_gpu_names.WholeGPUNames]
     found = collections.Counter()
-    for device in dict(flavor.extra_specs).get(flavors.ALIAS, '').split(','):
-        match = _DEVICE.fullmatch(device)
-        of = match and whole_gpu_names.find_by_alias(match['alias'].strip())
-        if match and of:
-            found[of] += int(match['count'])
+    for device in _split(dict(flavor.extra_specs).get(flavors.ALIAS, '')):
+        if parsed := _parse_device(device):
+            of, count = parsed
+            found[of] += count
     return dict(+found)
+
+
+def replace_devices(existing: str, wanted: str) -> str:
+    """The alias of a flavor with other whole GPUs.
+
+    Devices that are not whole GPUs stay: network cards, for example.
+    """
+    there = _split(existing)
+    own = [device for device in there if _parse_device(device)]
+    new = _split(wanted)
+    if own == new:
+        return existing
+    return ','.join((*new, *(d for d in there if d not in own)))
+
+
+def _split(alias: str) -> list[str]:
+    return [device.strip() for device in alias.split(',') if device.strip()]
+
+
+def _parse_device(
+    device: str,
+) -> tuple[whole_gpu_names.WholeGPUNames, int] | None:
+    match = _DEVICE.fullmatch(device)
+    if match is None:
+        return None
+    of = whole_gpu_names.find_by_alias(match['alias'].strip())
+    return (of, int(match['count'])) if of else None
 
 
 def find_model(gpus: Sequence[fleet.GPU], wanted: str) -> WholeModel:

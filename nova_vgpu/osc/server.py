@@ -95,6 +95,8 @@ class ListServers(base.Command, lister.Lister):
                 self.cloud, now, project, *wanted
             )
         base.tell_if_none(self, found.has_gpus)
-        base.tell_unknown(self, found.unknown, 'With --long they are, if so.')
+        base.tell_unknown(
+            self, found.unknown, '--long lists them if they have vGPUs.'
+        )
         fields = _BY_FLAVOR if is_by_flavor else _BY_GPU
         return base.make_rows(fields, found.users, is_long)

@@ -58,7 +58,9 @@ class ShowUsage(base.Command, lister.Lister):
 
     "vGPUs" is the number of servers' vGPUs now. "vGPU Hours" are those of a
     period, by Nova's usage records: from the launch of a server until it is
-    deleted, also while it is shut off or shelved. "GiB Hours" are the hours
+    deleted, also while it is shut off or shelved. Nova forgets the former
+    launch of a server that is resized, migrated, evacuated, rebuilt, rescued
+    or unshelved: its hours before that are lost. "GiB Hours" are the hours
     times the frame buffer of the type.
 
     Servers count with the type that their flavor asks for: "several" if it

@@ -67,6 +67,11 @@ class UsageTest(base.CloudTest):
         for words, status, expected in (
             (('--start', '1\x1b[2J'), 2, r'1\x1b[2J is not a date such as'),
             (
+                ('--start', '2999-01-01', '--end', '2999-01-02'),
+                1,
+                'in the future',
+            ),
+            (
                 ('--start', '2024-03-01', '--end', '2024-02-01T12'),
                 1,
                 'The period ends (2024-02-01 12:00) before it starts '

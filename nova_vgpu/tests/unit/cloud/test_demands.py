@@ -55,6 +55,30 @@ class TestDemands(testtools.TestCase):
             ),
         )
 
+    def test_groups_that_ask_for_the_same_are_added_up(self) -> None:
+        self.assertEqual(
+            (('A40-8Q', 3),),
+            self.find(
+                resources1__VGPU='1',
+                trait1__CUSTOM_VGPU_TYPE_A40_8Q='required',
+                resources2__VGPU='2',
+                trait2__CUSTOM_VGPU_TYPE_A40_8Q='required',
+            ),
+        )
+
+    def test_a_provider_without_the_trait_of_the_size(self) -> None:
+        specs = {
+            'resources:VGPU': '1',
+            'trait:CUSTOM_VGPU_TYPE_T4_2Q': 'required',
+        }
+        without = clouds.gpu('compute5 84', 8, 0, None, clouds.T4)
+        found = demands.find([flavors.parse('f', specs)], (T4, without))
+        (demand,) = found['f']
+        self.assertEqual(
+            demands.Kind('T4-2Q', T4.facts.framebuffer_mib), demand.kind
+        )
+        self.assertIsNone(without.facts.framebuffer_mib)
+
     def test_a_flavor_that_fits_several_types(self) -> None:
         self.assertEqual(
             ((demands.SEVERAL, 1),), self.find(resources__VGPU='1')

@@ -53,6 +53,21 @@ class TestPlanChange(testtools.TestCase):
                 (UPDATED, specs, ('group_policy', 'resources1:VGPU')),
             ),
             (
+                'a network card',
+                SPECS | {'pci_passthrough:alias': 'nic:1'},
+                (UNCHANGED,),
+            ),
+            (
+                'a whole GPU and a network card',
+                SPECS | {'pci_passthrough:alias': 'gpu-A40:1 , nic:1'},
+                (UPDATED, (('pci_passthrough:alias', 'nic:1'),)),
+            ),
+            (
+                'a whole GPU',
+                SPECS | {'pci_passthrough:alias': 'gpu-A40:1'},
+                (UPDATED, (), ('pci_passthrough:alias',)),
+            ),
+            (
                 'pages',
                 SPECS | {'hw:mem_page_size': 'large'},
                 (UPDATED, (), ('hw:mem_page_size',)),
@@ -63,6 +78,21 @@ class TestPlanChange(testtools.TestCase):
                 flavor_change.Change(*expected),
                 flavor_change.plan_change(WANTED, existing),
                 description,
+            )
+
+    def test_other_devices_stay_beside_whole_gpus(self) -> None:
+        alias = 'pci_passthrough:alias'
+        wanted = flavors.parse('small', {alias: 'gpu-A40:2'}, SIZE)
+        for there, expected in (
+            ('nic:1,gpu-A40:2', (UNCHANGED,)),
+            ('nic:1, gpu-A40:1', (UPDATED, ((alias, 'gpu-A40:2,nic:1'),))),
+            ('nic:1', (UPDATED, ((alias, 'gpu-A40:2,nic:1'),))),
+        ):
+            existing = flavors.parse('small', {alias: there}, SIZE)
+            self.assertEqual(
+                flavor_change.Change(*expected),
+                flavor_change.plan_change(wanted, existing),
+                there,
             )
 
     def test_what_nova_cannot_change_is_named(self) -> None:

@@ -31,9 +31,10 @@ class TestFlavors(testtools.TestCase):
             ({'resources:VGPU': '1', f'trait:{T4_2Q}': 'required'}, True),
             ({'resources:VGPU': '1', f'trait:{T4_2Q}': 'forbidden'}, False),
             ({'resources:VGPU': '1', 'trait:CUSTOM_A': 'required'}, False),
-            # The node has it, or may lack it.
+            # The node gives processors and memory to the same group.
             ({'resources:VGPU': '1', f'trait:{AVX2}': 'required'}, True),
-            ({'resources:VGPU': '1', f'trait:{AVX2}': 'forbidden'}, True),
+            ({'resources:VGPU': '1', f'trait:{AVX2}': 'forbidden'}, False),
+            ({'resources1:VGPU': '1', f'trait1:{AVX2}': 'forbidden'}, True),
             # Of a group with a name, the GPU itself has to.
             ({'resources1:VGPU': '1', f'trait1:{AVX2}': 'required'}, False),
             ({'resources1:VGPU': '1', f'trait1:{T4_2Q}': 'required'}, True),

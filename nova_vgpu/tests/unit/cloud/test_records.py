@@ -47,6 +47,10 @@ class Services:
         self.asked.append((path, query))
         return self.pages.pop(0)
 
+    def ask_keystone(self, _what: str, path: str, **query: str) -> typing.Any:
+        self.asked.append((path, query))
+        return self.pages.pop(0)
+
 
 class TestRecords(testtools.TestCase):
     def test_pages_are_read_until_there_is_no_next_one(self) -> None:
@@ -64,6 +68,31 @@ class TestRecords(testtools.TestCase):
         self.assertEqual('/os-simple-tenant-usage', first)
         self.assertEqual('2024-03-01T12:00:00', query['end'])
         self.assertEqual('uuid of a', then['marker'])
+
+    def test_projects_are_read_until_there_is_no_next_page(self) -> None:
+        asked: typing.Any = Services(
+            {
+                'projects': [{'id': '1', 'name': 'a'}],
+                'links': {'next': 'http://x/projects?limit=1000&marker=1'},
+            },
+            {
+                'projects': [{'id': '2', 'name': 'b'}],
+                'links': {'next': None},
+            },
+        )
+        found = records.list_projects(asked)
+        self.assertEqual(['a', 'b'], [project.name for project in found])
+        (_, first), (_, then) = asked.asked
+        self.assertEqual({'limit': '1000'}, first)
+        self.assertEqual({'limit': '1000', 'marker': '1'}, then)
+
+    def test_hours_are_never_negative(self) -> None:
+        usages = [server('a', hours=-2.5)]
+        asked: typing.Any = Services(
+            {'tenant_usages': [{'server_usages': usages}]}
+        )
+        (found,) = records.list_records(asked, START, END)
+        self.assertEqual(0.0, found.hours)
 
     def test_a_project_without_servers_has_no_records(self) -> None:
         asked: typing.Any = Services({'tenant_usage': {}})

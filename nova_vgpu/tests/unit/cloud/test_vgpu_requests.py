@@ -36,6 +36,14 @@ class TestVGPURequests(testtools.TestCase):
                 },
                 [('1', 'CUSTOM_OTHER', 1)],
             ),
+            (
+                {
+                    'resources:VGPU': '1',
+                    'resources:CUSTOM_LICENSE': '1',
+                    'trait:CUSTOM_VGPU_TYPE_A40_8Q': 'required',
+                },
+                [('', 'VGPU', 1)],
+            ),
         ):
             found = vgpu_requests.list_requests(
                 flavors.parse('f', extra_specs), frozenset({'CUSTOM_GOLD'})
