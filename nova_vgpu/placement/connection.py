@@ -31,6 +31,7 @@ from collections.abc import Callable
 import dataclasses
 import itertools
 import logging
+import os
 import random
 import re
 import time
@@ -169,6 +170,13 @@ def _from_conf(conf: cfg.ConfigOpts) -> ksa_adapter.Adapter:
 
 def _from_cloud(cloud: str | None) -> ksa_adapter.Adapter:
     region = sdk_config.get_cloud_region(cloud=cloud)
+    if not cloud and not os.environ.get('OS_CLOUD'):
+        # Without a name, openstacksdk takes the only cloud of a file.
+        of_variables = os.environ.get('OS_CLOUD_NAME', 'envvars')
+        if region.name not in (of_variables, 'defaults'):
+            raise sdk_exceptions.SDKException(
+                f'cloud {region.name} of clouds.yaml has to be named'
+            )
     return ksa_adapter.Adapter(
         session=region.get_session(),
         service_type=region.get_service_type(_SERVICE_TYPE),

@@ -142,6 +142,16 @@ class AuthenticationTest(testtools.TestCase):
         self.assertIn('--os-cloud', message)
         self.assertIn('[placement]', message)
 
+    def test_the_only_cloud_of_a_file_has_to_be_named(self) -> None:
+        for name, value in (
+            ('OS_CLIENT_CONFIG_FILE', self.clouds),
+            ('OS_CLOUD', None),
+        ):
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        self.assertIn('--os-cloud', self.refuse(''))
+        self.useFixture(fixtures.EnvironmentVariable('OS_CLOUD', 'north'))
+        self.assertEqual(URL, self.connect('').get_endpoint())
+
     def test_a_cloud_that_is_not_there(self) -> None:
         self.assertIn('south', self.refuse(PASSWORD, 'south'))
 
