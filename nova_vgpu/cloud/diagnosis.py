@@ -17,6 +17,8 @@ from nova_vgpu.cloud import examination
 from nova_vgpu.cloud import flavor_findings
 from nova_vgpu.cloud import limit_findings
 from nova_vgpu.cloud import provider_findings
+from nova_vgpu.cloud import unservable_findings
+from nova_vgpu.cloud import whole_gpu_findings
 
 
 def diagnose(
@@ -25,6 +27,8 @@ def diagnose(
     """Every finding, in order of severity."""
     found = [
         *flavor_findings.find(examined),
+        *unservable_findings.find(examined),
+        *whole_gpu_findings.find(examined),
         *provider_findings.find(examined),
         *limit_findings.find(examined),
     ]

@@ -44,8 +44,10 @@ class Limit:
 class Examination:
     """A cloud.
 
-    ``nodes`` are the names of Nova's compute nodes, ``services`` the ids of
-    Nova in Keystone, and ``regions`` those of its endpoints.
+    ``gpus`` are those that serve vGPUs, and ``whole`` those that Nova passes
+    through. ``nodes`` are the names of Nova's compute nodes, ``services`` the
+    ids of Nova in Keystone, and ``regions`` those of its endpoints. ``region``
+    is the one that was read; None if that is not known.
     """
 
     gpus: tuple[fleet.GPU, ...] = ()
@@ -54,6 +56,8 @@ class Examination:
     limits: tuple[Limit, ...] = ()
     services: frozenset[str] = frozenset()
     regions: frozenset[str | None] = frozenset()
+    region: str | None = None
+    whole: tuple[fleet.GPU, ...] = ()
 
     @functools.cached_property
     def offered(self) -> frozenset[str]:
@@ -79,6 +83,16 @@ class Examination:
                 for gpus in by_host.values()
             }.values()
         )
+
+    @functools.cached_property
+    def host_traits(self) -> frozenset[str]:
+        """What hosts with GPUs have, beside the traits of these."""
+        return frozenset[str]().union(*(g.host_traits for g in self.kinds))
+
+    @property
+    def other_regions(self) -> frozenset[str | None]:
+        """Those of Nova that have other GPUs, which were not read."""
+        return self.regions - {self.region} if self.region else frozenset()
 
     def is_vgpu_class(self, name: str) -> bool:
         return vgpu_requests.is_vgpu_class(name, self.offered)

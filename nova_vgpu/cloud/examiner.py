@@ -15,7 +15,9 @@
 from nova_vgpu.cloud import examination
 from nova_vgpu.cloud import names
 from nova_vgpu.cloud import reader
+from nova_vgpu.cloud import service_errors
 from nova_vgpu.cloud import services
+from nova_vgpu.cloud import whole_gpu_fleet
 
 # The first with UUIDs of compute nodes, which are those of their providers.
 _NODES_VERSION = '2.53'
@@ -29,12 +31,12 @@ def examine(cloud: reader.Cloud) -> examination.Examination:
     :raises CloudError: if Nova or Keystone do.
     """
     asked = cloud.services
-    gpus = cloud.list_gpus()
+    gpus = cloud.list_every_gpu()
     found = asked.ask_keystone('list services', '/services', type='compute')
     of_nova = frozenset(service['id'] for service in found['services'])
     endpoints = asked.ask_keystone('list endpoints', '/endpoints')
     return examination.Examination(
-        gpus,
+        tuple(gpu for gpu in gpus if not whole_gpu_fleet.is_gpu(gpu)),
         cloud.list_flavors(),
         list_nodes(asked),
         list_limits(asked),
@@ -44,11 +46,30 @@ def examine(cloud: reader.Cloud) -> examination.Examination:
             for endpoint in endpoints['endpoints']
             if endpoint['service_id'] in of_nova
         ),
+        find_region(asked),
+        tuple(filter(whole_gpu_fleet.is_gpu, gpus)),
     )
 
 
+def find_region(asked: services.Services) -> str | None:
+    """The region of the Nova that is asked.
+
+    None if its endpoint was given by hand, without a region.
+    """
+    compute = asked.connection.compute
+    if compute.region_name:
+        return str(compute.region_name)
+    with service_errors.explain('Nova', 'list its versions'):
+        found = compute.get_endpoint_data()
+    return found.region_name if found else None
+
+
 def list_nodes(asked: services.Services) -> frozenset[str]:
-    """The names of Nova's compute nodes, page by page."""
+    """The names of Nova's compute nodes, page by page.
+
+    Nova leaves some nodes out of a page after it has counted them, so a page
+    can be short, and without a link, and not be the last one.
+    """
     found: set[str] = set()
     query = {'limit': _MOST}
     while True:
@@ -56,11 +77,11 @@ def list_nodes(asked: services.Services) -> frozenset[str]:
             'list hypervisors', '/os-hypervisors', _NODES_VERSION, **query
         )
         page = answer['hypervisors']
+        if not page:
+            return frozenset(found)
         found.update(
             names.printable(node['hypervisor_hostname']) for node in page
         )
-        if not answer.get('hypervisors_links'):
-            return frozenset(found)
         query['marker'] = page[-1]['id']
 
 

@@ -23,13 +23,16 @@ import re
 from nova_vgpu import values
 from nova_vgpu.cloud import examination
 from nova_vgpu.cloud import flavors as cloud_flavors
-from nova_vgpu.cloud import host_fitting
 from nova_vgpu.cloud import names
-from nova_vgpu.cloud import vgpu_requests
+from nova_vgpu.knowledge import traits
 
-# The beginning of all traits about vGPUs, and those about GPUs.
+# The beginnings of traits that look like those of GPUs. An operator may have
+# others that begin so.
 _VGPU_TRAIT = 'CUSTOM_VGPU_'
 _GPU_TRAITS = (_VGPU_TRAIT, 'CUSTOM_GPU_')
+_OWN_TRAITS = tuple(
+    prefix for prefix in traits.OWN_PREFIXES if prefix.startswith(_VGPU_TRAIT)
+)
 _SIMILAR = re.compile(
     r'\s*(?P<what>resources?|traits?|required|forbidden)'
     r'(?P<group>[A-Za-z0-9_-]{0,64}?)\s*[:.=]\s*(?P<name>\w+)\s*',
@@ -37,7 +40,8 @@ _SIMILAR = re.compile(
 )
 # For Nova, "traits:X" is the trait X of a group "s", and "traits1:X" of "s1".
 _PLURAL = re.compile(r's([0-9_-].*)?')
-_SHOW_TYPES = '"openstack vgpu type list --long" shows what GPUs offer.'
+#: Where to look in a cure.
+SHOW_TYPES = '"openstack vgpu type list --long" shows what GPUs offer.'
 
 
 def find(examined: examination.Examination) -> Iterator[values.Finding]:
@@ -45,18 +49,21 @@ def find(examined: examination.Examination) -> Iterator[values.Finding]:
         yield from _find_misspelled(examined, flavor)
         yield from _find_wrong_values(examined, flavor)
         yield from _find_zeros(examined, flavor)
-        yield from _find_traits_alone(examined, flavor)
+        yield from find_traits_alone(examined, flavor)
         yield from _find_without_policy(examined, flavor)
-        yield from _find_unservable(examined, flavor)
 
 
-def _make(
+def make(
     flavor: cloud_flavors.Flavor,
     code: str,
     text: str,
     seen: Iterable[tuple[str, str]],
     cure: str,
 ) -> values.Finding:
+    """A finding about a flavor.
+
+    :param seen: extra specs.
+    """
     return values.Finding(
         values.Severity.ERROR,
         code,
@@ -85,7 +92,7 @@ def _find_misspelled(
         if not of_trait and not examined.is_vgpu_class(name):
             continue
         what = 'trait' if of_trait else 'resources'
-        yield _make(
+        yield make(
             flavor,
             'flavor-misspelled',
             f'The extra spec "{names.printable(key)}" of flavor {flavor.name} '
@@ -131,7 +138,7 @@ def _find_wrong_values(
             is_about_gpus = examined.is_vgpu_class(name)
             cure = 'Set it to the number of vGPUs.'
         if is_wrong and is_about_gpus:
-            yield _make(
+            yield make(
                 flavor,
                 'flavor-value-ignored',
                 f'Nova ignores the extra spec "{key}" of flavor '
@@ -151,7 +158,7 @@ def _find_zeros(
         if not amount and examined.is_vgpu_class(name)
     ]
     if zeros and not examined.list_requests(flavor):
-        yield _make(
+        yield make(
             flavor,
             'flavor-without-vgpu',
             f'Flavor {flavor.name} asks for 0 vGPUs: its servers get none.',
@@ -160,17 +167,20 @@ def _find_zeros(
         )
 
 
-def _find_traits_alone(
+def find_traits_alone(
     examined: examination.Examination, flavor: cloud_flavors.Flavor
 ) -> Iterator[values.Finding]:
+    """Traits of vGPUs, not of hosts, in groups that ask for no vGPU."""
     asking = [request.group for request in examined.list_requests(flavor)]
     misspelled = _list_plurals(flavor)
     for group in flavor.groups:
         alone = sorted(
-            trait for trait in group.required if trait.startswith(_VGPU_TRAIT)
+            trait
+            for trait in group.required - examined.host_traits
+            if trait.startswith(_OWN_TRAITS)
         )
         if alone and group not in asking and group not in misspelled:
-            yield _make(
+            yield make(
                 flavor,
                 'flavor-trait-alone',
                 f'Flavor {flavor.name} requires a trait of a vGPU, but no '
@@ -180,7 +190,7 @@ def _find_traits_alone(
                     for trait in alone
                 ],
                 f'Add "resources{group.name}:VGPU=1", or the resource class '
-                f'that the type has. {_SHOW_TYPES}',
+                f'that the type has. {SHOW_TYPES}',
             )
 
 
@@ -193,86 +203,19 @@ def _find_without_policy(
         and flavor.policy is None
         and examined.list_requests(flavor)
     ):
-        yield _make(
+        yield make(
             flavor,
             'flavor-without-policy',
             f'Flavor {flavor.name} has several groups of resources and no '
             'group policy. Placement refuses that, and no server can be '
             'created.',
-            [spec for group in named for spec in _list_specs(flavor, group)],
+            [spec for group in named for spec in list_specs(flavor, group)],
             'Set the extra spec "group_policy" to "isolate" for vGPUs of '
             'different GPUs, or to "none".',
         )
 
 
-def _find_unservable(
-    examined: examination.Examination, flavor: cloud_flavors.Flavor
-) -> Iterator[values.Finding]:
-    requests = examined.list_requests(flavor)
-    wrong = [
-        finding
-        for request in requests
-        for finding in _find_unservable_part(examined, flavor, request)
-    ]
-    yield from wrong
-    if wrong or any(
-        host_fitting.fits(requests, flavor.policy, gpus)
-        for gpus in examined.kinds_of_hosts
-    ):
-        return
-    if len(requests) > 1:
-        yield _make(
-            flavor,
-            'flavor-exceeds-hosts',
-            f'No host has all the GPUs that flavor {flavor.name} asks for. '
-            'Each of its groups fits a GPU, but not all of them together fit '
-            'the GPUs of one host.',
-            _list_policy(flavor)
-            + [
-                spec
-                for group in dict.fromkeys(r.group for r in requests)
-                for spec in _list_specs(flavor, group)
-            ],
-            'Ask for fewer vGPUs, set "group_policy" to "none" if they may '
-            'be of one GPU, or configure more GPUs of a host for the type.',
-        )
-
-
-def _find_unservable_part(
-    examined: examination.Examination,
-    flavor: cloud_flavors.Flavor,
-    request: vgpu_requests.VGPURequest,
-) -> Iterator[values.Finding]:
-    fitting = [
-        stock.total
-        for gpu in examined.kinds
-        if request.is_served_by(gpu)
-        for stock in gpu.stocks
-        if stock.resource_class == request.resource_class
-    ]
-    seen = _list_specs(flavor, request.group)
-    if not fitting:
-        yield _make(
-            flavor,
-            'flavor-unservable',
-            f'No GPU of the cloud has what flavor {flavor.name} asks for.',
-            seen,
-            f'Change the flavor, or configure a GPU for it. {_SHOW_TYPES}',
-        )
-    elif request.vgpus > max(fitting):
-        name = request.resource_class
-        yield _make(
-            flavor,
-            'flavor-too-large',
-            f'Flavor {flavor.name} asks for {request.vgpus} {name} of one '
-            f'GPU. GPUs that fit have at most {max(fitting)}.',
-            seen,
-            f'Spread the vGPUs over several groups: "resources1:{name}", '
-            f'"resources2:{name}" and so on, with a "group_policy".',
-        )
-
-
-def _list_specs(
+def list_specs(
     flavor: cloud_flavors.Flavor, group: cloud_flavors.Group
 ) -> list[tuple[str, str]]:
     """The extra specs of a group."""
@@ -280,7 +223,3 @@ def _list_specs(
     return [
         spec for spec in flavor.extra_specs if spec[0].startswith(of_group)
     ]
-
-
-def _list_policy(flavor: cloud_flavors.Flavor) -> list[tuple[str, str]]:
-    return [spec for spec in flavor.extra_specs if spec[0] == 'group_policy']

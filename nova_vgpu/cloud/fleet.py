@@ -79,7 +79,9 @@ class State(enum.Enum):
 
     FREE = 'free'
     FULL = 'full'
-    #: All that is not in use is reserved.
+    #: All that is not in use is reserved. A GPU that has changed its resource
+    #: class reserves what servers use of the other class: if these use all
+    #: that it has, it is full.
     FENCED = 'fenced'
 
 
@@ -143,7 +145,9 @@ class GPU:
     def state(self) -> State:
         if self.free:
             return State.FREE
-        return State.FENCED if self.reserved else State.FULL
+        most = max((stock.total for stock in self.stocks), default=0)
+        is_fenced = self.reserved and self.used < most
+        return State.FENCED if is_fenced else State.FULL
 
 
 def is_node_device(name: str) -> bool:

@@ -15,12 +15,16 @@
 Each request takes vGPUs of one GPU. With the group policy ``isolate``, groups
 with names take different GPUs. What servers use now does not count: a host
 that is full today can serve the flavor tomorrow.
+
+The host itself gives the other resources of the group without a name.
 """
 
 from collections.abc import Iterator
 from collections.abc import Sequence
+from collections.abc import Set
 import dataclasses
 
+from nova_vgpu.cloud import flavors
 from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import vgpu_requests
 
@@ -46,6 +50,10 @@ def fits(
     gpus: Sequence[fleet.GPU],
 ) -> bool:
     """Whether these GPUs of one host have all that is asked for."""
+    is_isolated = policy == _ISOLATE
+    named = {request.group.name for request in requests} - {''}
+    if is_isolated and len(named) > len(gpus):
+        return False  # a search would try all orders of the GPUs
     kinds: dict[_Kind, tuple[int, fleet.GPU]] = {}
     rooms = []
     for gpu in gpus:
@@ -54,8 +62,26 @@ def fits(
             number, _ = kinds.setdefault(kind, (len(kinds), gpu))
             rooms.append(_Room(number, stock.total))
     examples = [(gpu, kind[2]) for kind, (_, gpu) in kinds.items()]
-    search = _Search(requests, policy == _ISOLATE, examples)
+    search = _Search(requests, is_isolated, examples)
     return search.place(0, tuple(sorted(rooms)))
+
+
+def has_traits(flavor: flavors.Flavor, host_traits: Set[str]) -> bool:
+    """Whether a host has the traits that are not about its GPUs.
+
+    Those that the group without a name requires together with vGPUs are
+    matched with the GPUs. If it asks for other resources, it is not known what
+    else has them: then no trait is taken as missing.
+    """
+    for group in flavor.groups:
+        if group.name:
+            continue
+        is_of_host = not group.resources
+        if is_of_host and not group.required <= host_traits:
+            return False
+        if not group.forbidden.isdisjoint(host_traits):
+            return False
+    return True
 
 
 class _Search:

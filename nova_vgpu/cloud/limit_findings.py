@@ -15,7 +15,7 @@
 Nova looks up the limit ``class:X`` of a resource class X that a flavor asks
 for, among those that are registered for its own service and for the region of
 its endpoint. Whether it does so at all (``[quota]driver``) cannot be read from
-outside.
+outside. Other regions of Nova have limits for GPUs of their own.
 """
 
 import collections
@@ -37,6 +37,8 @@ def find(examined: examination.Examination) -> Iterator[values.Finding]:
     types = _list_types(examined)
     effective = set()
     for limit, resource_class in found.items():
+        if limit.region in examined.other_regions:
+            continue
         if limit.service not in examined.services:
             yield _make_wrong_service(limit)
         elif limit.region not in examined.regions:
@@ -87,7 +89,8 @@ def _make_wrong_service(limit: examination.Limit) -> values.Finding:
 def _make_wrong_region(
     limit: examination.Limit, examined: examination.Examination
 ) -> values.Finding:
-    known = ', '.join(sorted(filter(None, examined.regions))) or 'none'
+    own = examined.regions - examined.other_regions
+    known = ', '.join(sorted(filter(None, own))) or 'none'
     return _make(
         limit,
         'limit-of-other-region',

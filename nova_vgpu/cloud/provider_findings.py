@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from nova_vgpu import values
 from nova_vgpu.cloud import examination
 from nova_vgpu.cloud import fleet
+from nova_vgpu.cloud import type_choice
 from nova_vgpu.cloud import types
 from nova_vgpu.knowledge import traits
 
@@ -44,6 +45,7 @@ def find(examined: examination.Examination) -> Iterator[values.Finding]:
         yield from _find_different_traits(name, gpus)
         yield from _find_different_classes(name, gpus)
     yield from _find_unreachable(examined)
+    yield from _find_unread((*examined.gpus, *examined.whole))
 
 
 def _make_host_unknown(host: str, gpus: Sequence[fleet.GPU]) -> values.Finding:
@@ -51,12 +53,33 @@ def _make_host_unknown(host: str, gpus: Sequence[fleet.GPU]) -> values.Finding:
         values.Severity.WARNING,
         'host-unknown',
         host,
-        f'Nova has no compute node {host}, but Placement has its GPUs: they '
-        'are left over.',
+        f'Nova does not list a compute node {host}, but Placement has its '
+        'GPUs. Nova leaves out a host that is not mapped to a cell, or that '
+        'has no nova-compute service. If it is none of these, the GPUs are '
+        'left over.',
         _give_examples((gpu.name, f'used: {gpu.used}') for gpu in gpus),
-        'If the host was removed, delete its resource providers, after the '
-        'allocations that are left on them ("nova-manage placement audit").',
+        'Run "nova-manage cell_v2 discover_hosts", and see whether '
+        '"openstack compute service list" has the host. Only if the host was '
+        'removed, delete its resource providers, after the allocations that '
+        'are left on them ("nova-manage placement audit").',
     )
+
+
+def _find_unread(gpus: Sequence[fleet.GPU]) -> Iterator[values.Finding]:
+    """More than the reader of a cloud asks Placement about, one by one."""
+    unread = fleet.find_unclear(gpus)
+    if unread:
+        yield values.Finding(
+            values.Severity.WARNING,
+            'gpus-not-examined',
+            f'{len(unread)} GPUs',
+            f'At least {len(unread)} GPUs with nothing free were not '
+            'examined: there are too many that may be fenced. They count as '
+            'full, and what they reserve is not known.',
+            _give_examples((gpu.name, f'used: {gpu.used}') for gpu in unread),
+            'See each of them with "openstack vgpu gpu show". Mend the GPUs '
+            'that are fenced, and run the command again.',
+        )
 
 
 def _find_missing_traits(
@@ -123,7 +146,7 @@ def _find_former_classes(
 ) -> Iterator[values.Finding]:
     """Classes that it does not give out any more, beside one that it does."""
     for stock in gpu.stocks:
-        if len(gpu.stocks) > 1 and stock.used and stock.capacity <= stock.used:
+        if gpu.free and stock.used and not stock.free:
             yield values.Finding(
                 values.Severity.NOTE,
                 'class-leftover',
@@ -190,8 +213,15 @@ def _find_different_classes(
 def _find_unreachable(
     examined: examination.Examination,
 ) -> Iterator[values.Finding]:
+    given_out = {
+        (gpu.facts.types, stock.resource_class)
+        for gpu in examined.gpus
+        for stock in gpu.stocks
+        if _is_given_out(gpu, stock)
+    }
     for usage in types.list_types(examined.gpus, examined.flavors):
-        if usage.flavors or not usage.total:
+        asked = usage.facts.types, usage.resource_class
+        if usage.flavors or asked not in given_out:
             continue
         name = usage.name or 'unknown'
         yield values.Finding(
@@ -208,6 +238,16 @@ def _find_unreachable(
             ),
             _order_flavor(usage),
         )
+
+
+def _is_given_out(gpu: fleet.GPU, stock: fleet.Stock) -> bool:
+    """Whether a new flavor could get some of it, now or later.
+
+    Of two resource classes without room, one may be the former.
+    """
+    return type_choice.is_live(stock) and bool(
+        stock.free or len(gpu.stocks) == 1
+    )
 
 
 def _order_flavor(usage: types.TypeUsage) -> str:

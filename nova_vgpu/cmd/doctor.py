@@ -114,7 +114,7 @@ class Doctor(base.Lister):
         if not host.gpus:
             self.say(base.NO_GPUS)
         elif not found:
-            self.say('Nothing was found.')
+            self.say('No problems found.')
         return (
             ('Severity', 'Code', 'Subject', 'Finding', 'Evidence', 'Cure'),
             [_row(finding) for finding in _in_order(found)],

@@ -46,9 +46,9 @@ class Doctor(base.Command, lister.Lister):
     """Show what is wrong with the flavors, GPUs and limits of the cloud.
 
     Finds flavors that no host can serve, that would give a server without a
-    vGPU, or that are misspelled; GPUs without traits, with traits that
-    disagree, fenced or left over; types that no flavor asks for; limits that
-    have no effect. Nothing is changed.
+    vGPU or whole GPU, or that are misspelled; GPUs without traits, with traits
+    that disagree, fenced or left over; types that no flavor asks for; limits
+    that have no effect. Nothing is changed.
 
     With an "error", servers do not get what they ask for. A "warning" may be
     intended, a "note" is information. Exit code: 0 no errors, 1 warnings with
@@ -72,9 +72,10 @@ class Doctor(base.Command, lister.Lister):
         examined = examiner.examine(self.cloud)
         found = diagnosis.diagnose(examined)
         self._severities = frozenset(finding.severity for finding in found)
-        base.tell_if_none(self, bool(examined.gpus))
-        if examined.gpus and not found:
-            print('Nothing was found.', file=self.app.stderr)
+        has_gpus = bool(examined.gpus or examined.whole)
+        base.tell_if_none(self, has_gpus)
+        if has_gpus and not found:
+            print('No problems found.', file=self.app.stderr)
         return _TITLES, [
             (
                 finding.severity.value,

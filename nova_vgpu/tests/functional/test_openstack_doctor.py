@@ -124,12 +124,17 @@ class DoctorTest(base.CloudTest):
             sorted(self.find()),
         )
 
+    def test_the_region_is_read(self) -> None:
+        found = examiner.examine(self.reader)
+        self.assertEqual(accounts.REGION, found.region)
+        self.assertEqual({accounts.REGION}, found.regions)
+
     def test_requests_do_not_grow_with_vgpus(self) -> None:
-        # What "gpu list" takes; the flavors and the compute nodes.
-        self.compare_requests(examiner.examine, (5, 2))
+        # What "gpu list" takes; the flavors and two pages of compute nodes.
+        self.compare_requests(examiner.examine, (5, 3))
 
     def test_what_fails_in_the_middle_is_named(self) -> None:
-        self.fail_in_the_middle(examiner.examine, (5, 2))
+        self.fail_in_the_middle(examiner.examine, (5, 3))
 
     def test_a_keystone_that_fails_is_named(self) -> None:
         """It gave out a token, and does not answer any more."""

@@ -42,6 +42,7 @@ def diagnose(
         frozenset({'compute1', 'compute2'}),
         services=frozenset({'nova'}),
         regions=frozenset({'RegionOne'}),
+        region='RegionOne',
     )
     return diagnosis.diagnose(dataclasses.replace(examined, **given))
 
@@ -80,6 +81,7 @@ class TestFlavors(testtools.TestCase):
             {'trait:CUSTOM_GPU_MODEL_A40': 'required', 'resources:PGPU': '1'},
             {'hw:cpu_policy': 'dedicated', 'resource:CUSTOM_X': '1'},
             {'resources:CUSTOM_FPGA': 'many', 'trait:CUSTOM_FAST': 'yes'},
+            {'trait:CUSTOM_VGPU_HOST': 'required'},
         ):
             self.assertEqual([], self.find(extra_specs), str(extra_specs))
 
@@ -125,6 +127,39 @@ class TestFlavors(testtools.TestCase):
             {f'trait:{IS_T4}': 'required', 'resources1:VGPU': '1'},
         ):
             self.assertEqual(['flavor-trait-alone'], self.find(extra_specs))
+
+    def test_an_operators_trait_of_a_host(self) -> None:
+        for trait in ('CUSTOM_VGPU_HOST', 'CUSTOM_VGPU_SERIES_Q'):
+            gpu = dataclasses.replace(T4, host_traits=frozenset({trait}))
+            asks = flavors.parse(
+                'f', {'resources1:VGPU': '1', f'trait:{trait}': 'required'}
+            )
+            self.assertEqual((), diagnose(gpu, made=(BOTH, asks)))
+
+    def test_a_trait_that_no_host_has_beside_vgpus_of_groups(self) -> None:
+        nvlink = {'resources1:VGPU': '1', 'trait:CUSTOM_NVLINK': 'required'}
+        (found,) = self.findings(nvlink)
+        self.assertEqual('flavor-unservable', found.code)
+        self.assertEqual(
+            ['flavor f: trait:CUSTOM_NVLINK=required'],
+            [str(seen) for seen in found.evidence],
+        )
+        # A host has it, but not the GPU.
+        with_it = dataclasses.replace(
+            A40, host_traits=frozenset({'CUSTOM_NVLINK'})
+        )
+        asks = flavors.parse('f', {**nvlink, f'trait1:{IS_T4}': 'required'})
+        (found,) = diagnose(T4, with_it, made=(BOTH, asks))
+        self.assertEqual('flavor-unservable', found.code)
+
+    def test_a_trait_that_a_host_must_not_have(self) -> None:
+        gold = dataclasses.replace(T4, host_traits=frozenset({'CUSTOM_GOLD'}))
+        asks = flavors.parse(
+            'f', {'resources1:VGPU': '1', 'trait:CUSTOM_GOLD': 'forbidden'}
+        )
+        (found,) = diagnose(gold, made=(BOTH, asks))
+        self.assertEqual('flavor-unservable', found.code)
+        self.assertEqual((), diagnose(gold, A40, made=(BOTH, asks)))
 
     def test_what_no_host_has(self) -> None:
         for extra_specs in (
@@ -189,6 +224,12 @@ class TestProviders(testtools.TestCase):
             ('host-unknown', 'compute2', 'compute2_pci_0000_41_00_0: used: 1'),
             (found.code, found.subject, str(found.evidence[0])),
         )
+        # Before anything is deleted.
+        self.assertLess(
+            found.cure.index('nova-manage cell_v2 discover_hosts'),
+            found.cure.index('delete'),
+        )
+        self.assertIn('not mapped to a cell', found.text)
 
     def test_gpus_without_our_traits(self) -> None:
         bare = [
@@ -233,6 +274,29 @@ class TestProviders(testtools.TestCase):
             codes(diagnose(gpu, made=(BOTH, asks))),
         )
 
+    def test_a_full_gpu_that_has_changed_its_class(self) -> None:
+        """It reserves what servers use of the former one, as published."""
+        asks = flavors.parse('own', {'resources:CUSTOM_A40_8Q': '1'})
+        for former in (
+            fleet.Stock('VGPU', 1, 1, 0),
+            fleet.Stock('VGPU', 1, 1, 3),
+        ):
+            gpu = dataclasses.replace(
+                A40, stocks=(fleet.Stock('CUSTOM_A40_8Q', 3, 3, 1), former)
+            )
+            self.assertEqual((), diagnose(gpu, made=(asks,)))
+
+    def test_gpus_that_were_not_examined(self) -> None:
+        unread = [clouds.gpu(f'compute1 {bus}', 1, 1) for bus in (10, 11)]
+        (found,) = diagnose(T4, *unread)
+        self.assertEqual(
+            [('warning', 'gpus-not-examined', '2 GPUs')], codes((found,))
+        )
+        self.assertIn('At least 2 GPUs', found.text)
+        self.assertEqual(
+            [gpu.name for gpu in unread], [e.source for e in found.evidence]
+        )
+
     def test_gpus_of_a_type_with_different_traits(self) -> None:
         other = clouds.gpu(
             'compute2 84', traits=(*clouds.T4, 'CUSTOM_GPU_ARCH_TURING')
@@ -270,6 +334,17 @@ class TestProviders(testtools.TestCase):
             '--resource-class VGPU --vcpus NUMBER --ram MIB --disk GIB".',
             found.cure,
         )
+
+    def test_a_fenced_type_needs_no_flavor(self) -> None:
+        """No new server could get a vGPU of it."""
+        for gpu in (
+            clouds.gpu('compute2 41', 1, 1, 5, clouds.A40),
+            clouds.gpu('compute2 41', 0, 0, 6, clouds.A40),
+        ):
+            self.assertEqual(
+                [('warning', 'gpu-fenced', gpu.name)],
+                codes(diagnose(gpu, made=())),
+            )
 
     def test_the_worst_comes_first(self) -> None:
         bad = flavors.parse('f', {'resource:VGPU': '1'})
@@ -329,6 +404,37 @@ class TestLimits(testtools.TestCase):
                 self.find(self.limit('class:VGPU', region=region))[0],
             )
 
+    def test_limits_of_another_region_of_nova(self) -> None:
+        """They are for GPUs that were not read."""
+        regions = frozenset({'RegionOne', 'RegionTwo'})
+        for name in ('class:VGPU', 'class:CUSTOM_A40_8Q'):
+            limit = self.limit(name, region='RegionTwo')
+            self.assertEqual(
+                [('note', 'limit-missing', 'VGPU')],
+                codes(diagnose(T4, limits=(limit,), regions=regions)),
+            )
+        # The region is not known: it may be any of them.
+        self.assertEqual(
+            (),
+            diagnose(
+                T4,
+                limits=(self.limit('class:VGPU', region='RegionTwo'),),
+                regions=regions,
+                region=None,
+            ),
+        )
+
+    def test_the_region_to_register_a_limit_for(self) -> None:
+        found = diagnose(
+            T4,
+            limits=(self.limit('class:VGPU', region=None),),
+            regions=frozenset({'RegionOne', 'RegionTwo'}),
+        )
+        self.assertEqual(
+            "Register it with the region of Nova's endpoint: RegionOne.",
+            found[0].cure,
+        )
+
     def test_a_limit_for_a_class_that_no_gpu_has(self) -> None:
         self.assertEqual(
             [('warning', 'limit-without-class', 'class:CUSTOM_T4_2Q')],
@@ -356,3 +462,53 @@ class TestLimits(testtools.TestCase):
             [('note', 'limit-missing', 'VGPU')],
             self.find(self.limit('class:CUSTOM_A40_8Q'), gpus=(T4, OWN)),
         )
+
+
+class TestWholeGPUs(testtools.TestCase):
+    TWO = (clouds.whole('compute1 C1'), clouds.whole('compute1 C2', 0, 0, 1))
+
+    def find(self, **extra_specs: str) -> tuple[values.Finding, ...]:
+        specs = {key.replace('__', ':'): n for key, n in extra_specs.items()}
+        asks = flavors.parse('f', specs)
+        return diagnose(T4, made=(BOTH, asks), whole=self.TWO)
+
+    def test_flavors_without_problems(self) -> None:
+        for alias in ('gpu-A40:1', 'gpu-A40:2', 'nic:1', 'gpu-A40:1,nic:1'):
+            self.assertEqual((), self.find(pci_passthrough__alias=alias))
+        # The alias may lead to the class.
+        self.assertEqual(
+            (),
+            self.find(
+                resources__CUSTOM_GPU_A40='1', pci_passthrough__alias='mine:1'
+            ),
+        )
+
+    def test_a_resource_class_without_an_alias(self) -> None:
+        (found,) = self.find(resources__CUSTOM_GPU_A40='2')
+        self.assertEqual(
+            [('error', 'flavor-without-device', 'f')], codes((found,))
+        )
+        self.assertEqual(
+            'Set "pci_passthrough:alias" to "gpu-A40:2", and remove '
+            '"resources:CUSTOM_GPU_A40".',
+            found.cure,
+        )
+
+    def test_more_than_a_host_has(self) -> None:
+        for alias in (
+            'gpu-A40:3',
+            'gpu-L4:1',
+            'gpu-A40:1,gpu-L4:1',
+        ):
+            (found,) = self.find(pci_passthrough__alias=alias)
+            self.assertEqual(
+                [('error', 'flavor-unservable', 'f')], codes((found,)), alias
+            )
+            self.assertEqual(
+                (
+                    values.Evidence(
+                        'flavor f', f'pci_passthrough:alias={alias}'
+                    ),
+                ),
+                found.evidence,
+            )

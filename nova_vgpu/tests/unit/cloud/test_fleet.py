@@ -85,6 +85,19 @@ class TestProviders(testtools.TestCase):
         self.assertEqual('h', missing.uuid)
 
 
+def with_classes(*found: tuple[int, int, int]) -> fleet.GPU:
+    """A GPU with two classes: capacity, used and reserved of each."""
+    return dataclasses.replace(
+        clouds.gpu('c 84'),
+        stocks=tuple(
+            fleet.Stock(name, *numbers)
+            for name, numbers in zip(
+                ('CUSTOM_A40_8Q', 'VGPU'), found, strict=True
+            )
+        ),
+    )
+
+
 class TestReserved(testtools.TestCase):
     def test_what_a_summary_does_not_tell(self) -> None:
         gpu = clouds.gpu
@@ -129,6 +142,11 @@ class TestReserved(testtools.TestCase):
             (clouds.gpu('c 84', 0, 0, 8), 'fenced'),
             # More is in use than Placement would give out.
             (clouds.gpu('c 84', 0, 1, 8), 'fenced'),
+            # It has changed its class: each reserves what the other uses.
+            (with_classes((3, 3, 1), (1, 1, 0)), 'full'),
+            (with_classes((3, 3, 1), (1, 1, 3)), 'full'),
+            (with_classes((1, 1, 3), (1, 1, 3)), 'fenced'),
+            (with_classes((3, 2, 1), (1, 1, 3)), 'free'),
         ):
             self.assertEqual(state, gpu.state.value, str(gpu))
 

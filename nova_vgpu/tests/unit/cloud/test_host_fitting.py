@@ -71,6 +71,37 @@ class TestFitting(testtools.TestCase):
         self.assertTrue(fits(gpus, 'isolate', (1, ''), (1, IS_A40)))
         self.assertFalse(fits(gpus, 'isolate', (1, IS_A40), (1, IS_A40)))
 
+    def test_more_isolated_groups_than_gpus_take_no_search(self) -> None:
+        gpus = [
+            clouds.gpu(f'compute1 {bus}', traits=(IS_T4, f'CUSTOM_{bus}'))
+            for bus in range(10, 50)
+        ]
+        self.assertFalse(fits(gpus, 'isolate', *[(1, IS_T4)] * 41))
+
+    def test_the_traits_of_a_host(self) -> None:
+        gold = frozenset({'CUSTOM_GOLD'})
+        for extra_specs, with_it, without in (
+            ({}, True, True),
+            ({'trait:CUSTOM_GOLD': 'required'}, True, False),
+            ({'trait:CUSTOM_GOLD': 'forbidden'}, False, True),
+            ({'trait1:CUSTOM_GOLD': 'required'}, True, True),
+            # The GPU may have it, or what else gives the resource.
+            (
+                {'trait:CUSTOM_GOLD': 'required', 'resources:VGPU': '1'},
+                True,
+                True,
+            ),
+        ):
+            flavor = flavors.parse('f', extra_specs)
+            self.assertEqual(
+                (with_it, without),
+                (
+                    host_fitting.has_traits(flavor, gold),
+                    host_fitting.has_traits(flavor, frozenset()),
+                ),
+                str(extra_specs),
+            )
+
     def test_a_host_with_many_gpus_takes_no_long_search(self) -> None:
         gpus = [clouds.gpu(f'compute1 {bus}', 8) for bus in range(10, 26)]
         self.assertFalse(fits(gpus, 'none', *[(5, '')] * 17))
