@@ -177,5 +177,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header('Content-Type', 'application/json')
         self.send_header('Content-Length', str(len(body)))
+        # Or the client sends its next request to a connection that ends.
+        self.send_header('Connection', 'close')
         self.end_headers()
         self.wfile.write(body)
