@@ -236,8 +236,8 @@ def _change(row: Row, **values: object) -> Row:
 def _insert(database: sqlite3.Connection, table: str, row: Row) -> int:
     columns, places = ', '.join(row), ', '.join('?' * len(row))
     made = database.execute(
-        f'INSERT INTO {table} ({columns}) VALUES ({places})',  # noqa: S608
+        f'INSERT INTO {table} ({columns}) VALUES ({places})',  # noqa: S608 - our own
         tuple(row.values()),
     )
-    assert made.lastrowid is not None  # noqa: S101
+    assert made.lastrowid is not None  # noqa: S101 - sqlite3 says so
     return made.lastrowid

@@ -27,7 +27,7 @@ from nova_vgpu.cloud import type_choice
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Listing:
-    """Servers, and those of which it is unknown whether they have vGPUs."""
+    """Servers with vGPUs, and how many servers may have some."""
 
     users: tuple[servers.VGPUUser, ...]
     unknown: servers.Unknown

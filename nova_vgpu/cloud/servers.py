@@ -83,10 +83,7 @@ class VGPUUser:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Unknown:
-    """Servers of which it is unknown whether they have vGPUs.
-
-    Because Nova does not have their flavors any more.
-    """
+    """Servers that may have vGPUs: Nova does not have their flavors."""
 
     servers: int = 0
     hours: float = 0.0

@@ -26,7 +26,7 @@ from nova_vgpu.cloud import usage
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Report:
-    """Usages, and servers of which it is unknown whether they have vGPUs."""
+    """Usages, and how many servers may have vGPUs as well."""
 
     usages: tuple[usage.Usage, ...]
     unknown: servers.Unknown

@@ -122,6 +122,15 @@ class CloudTest(testtools.TestCase):
         self.assertNotIn('Traceback', done.stdout + done.stderr)
         return done.returncode, done.stdout, done.stderr
 
+    def refuse_ordinary_user(self, *words: str) -> None:
+        """The command prints which role it requires, in one line."""
+        code, stdout, stderr = self.run_command(
+            *words, user=accounts.USER, project=accounts.USER_PROJECT
+        )
+        self.assertEqual((1, ''), (code, stdout))
+        self.assertIn('requires the role "admin"', stderr)
+        self.assertEqual(1, len(stderr.strip().splitlines()), stderr)
+
     def requests_of(self, read: Read) -> tuple[int, int]:
         """Requests to Placement and to Nova."""
         for each in self.cloud.proxies.values():

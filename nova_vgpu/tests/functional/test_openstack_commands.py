@@ -50,14 +50,7 @@ class CommandsTest(base.CloudTest):
         )
 
     def test_an_ordinary_user_is_told_what_role_is_required(self) -> None:
-        code, stdout, stderr = self.run_command(
-            *('type', 'list'),
-            user=accounts.USER,
-            project=accounts.USER_PROJECT,
-        )
-        self.assertEqual((1, ''), (code, stdout))
-        self.assertIn('requires the role "admin"', stderr)
-        self.assertEqual(1, len(stderr.strip().splitlines()), stderr)
+        self.refuse_ordinary_user('type', 'list')
 
     def test_an_unknown_gpu_is_refused_without_control_characters(
         self,

@@ -62,11 +62,7 @@ class DoctorTest(base.CloudTest):
         self.compare('openstack-doctor.console', 'doctor', status=2)
 
     def test_an_ordinary_user_is_told_what_role_is_required(self) -> None:
-        code, stdout, stderr = self.run_command(
-            *('doctor',), user=accounts.USER, project=accounts.USER_PROJECT
-        )
-        self.assertEqual((1, ''), (code, stdout))
-        self.assertIn('requires the role "admin"', stderr)
+        self.refuse_ordinary_user('doctor')
 
     def test_flavors_that_get_no_vgpu(self) -> None:
         for name, extra_specs in WRONG.items():

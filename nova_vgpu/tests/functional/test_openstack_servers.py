@@ -22,7 +22,6 @@ import uuid
 from nova_vgpu import exception
 from nova_vgpu.cloud import records
 from nova_vgpu.cloud import server_reader
-from nova_vgpu.tests.cloud import accounts
 from nova_vgpu.tests.cloud import base
 from nova_vgpu.tests.cloud import scene
 
@@ -51,14 +50,7 @@ class ServersTest(base.CloudTest):
         )
 
     def test_an_ordinary_user_is_told_what_role_is_required(self) -> None:
-        code, stdout, stderr = self.run_command(
-            *('server', 'list'),
-            user=accounts.USER,
-            project=accounts.USER_PROJECT,
-        )
-        self.assertEqual((1, ''), (code, stdout))
-        self.assertIn('requires the role "admin"', stderr)
-        self.assertEqual(1, len(stderr.strip().splitlines()), stderr)
+        self.refuse_ordinary_user('server', 'list')
 
     def test_what_the_cloud_does_not_have_is_refused(self) -> None:
         for words, status, expected in (

@@ -16,7 +16,6 @@ import datetime
 
 from nova_vgpu.cloud import reader
 from nova_vgpu.cloud import usage_reader
-from nova_vgpu.tests.cloud import accounts
 from nova_vgpu.tests.cloud import base
 from nova_vgpu.tests.cloud import scene
 
@@ -56,12 +55,7 @@ class UsageTest(base.CloudTest):
         )
 
     def test_an_ordinary_user_is_told_what_role_is_required(self) -> None:
-        code, stdout, stderr = self.run_command(
-            *('usage',), user=accounts.USER, project=accounts.USER_PROJECT
-        )
-        self.assertEqual((1, ''), (code, stdout))
-        self.assertIn('requires the role "admin"', stderr)
-        self.assertEqual(1, len(stderr.strip().splitlines()), stderr)
+        self.refuse_ordinary_user('usage')
 
     def test_periods_that_are_refused(self) -> None:
         for words, status, expected in (
