@@ -13,8 +13,9 @@
 """The GPUs and vGPU types of a whole cloud, as Placement and Nova have them.
 
 :mod:`nova_vgpu.cloud.services` sends the requests that read, for ``reader``,
-``records`` and ``examiner``;
-:mod:`nova_vgpu.cloud.flavor_store` and :mod:`nova_vgpu.cloud.image_store`
-change flavors in Nova and images in Glance. The other modules make values of
-the answers, and decide.
+``usage.records`` and ``diagnose.examiner``. ``orders.flavor_store`` and
+``orders.image_store`` change flavors in Nova and images in Glance. The other
+modules make values of the answers, and decide: ``gpus`` what there is,
+``orders`` what flavors ask for, ``usage`` who has what, ``diagnose`` what is
+wrong.
 """

@@ -26,13 +26,13 @@ from openstack import connection as sdk_connection
 
 from nova_vgpu import exception
 from nova_vgpu import values
-from nova_vgpu.cloud import fitting
-from nova_vgpu.cloud import flavors
-from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import names
 from nova_vgpu.cloud import service_errors
 from nova_vgpu.cloud import services
-from nova_vgpu.cloud import whole_gpu_fleet
+from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.gpus import whole_gpu_fleet
+from nova_vgpu.cloud.orders import fitting
+from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.placement import client
 from nova_vgpu.placement import connection as placement_connection
 

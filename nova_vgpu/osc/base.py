@@ -22,10 +22,10 @@ import typing
 from cliff import columns
 from cliff import command
 
-from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import reader
-from nova_vgpu.cloud import selection
-from nova_vgpu.cloud import servers
+from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.gpus import selection
+from nova_vgpu.cloud.usage import servers
 
 T = typing.TypeVar('T')
 Row = tuple[typing.Any, ...]

@@ -23,8 +23,8 @@ from cliff import columns
 from cliff import lister
 
 from nova_vgpu import values
-from nova_vgpu.cloud import diagnosis
-from nova_vgpu.cloud import examiner
+from nova_vgpu.cloud.diagnose import diagnosis
+from nova_vgpu.cloud.diagnose import examiner
 from nova_vgpu.osc import base
 
 _EXIT_WARNINGS = 1

@@ -18,12 +18,12 @@ from cliff import columns
 from cliff import lister
 from cliff import show
 
-from nova_vgpu.cloud import flavor_creation
-from nova_vgpu.cloud import flavor_listing
-from nova_vgpu.cloud import flavor_order
-from nova_vgpu.cloud import flavor_store
-from nova_vgpu.cloud import flavors
-from nova_vgpu.cloud import type_choice
+from nova_vgpu.cloud.gpus import type_choice
+from nova_vgpu.cloud.orders import flavor_creation
+from nova_vgpu.cloud.orders import flavor_listing
+from nova_vgpu.cloud.orders import flavor_order
+from nova_vgpu.cloud.orders import flavor_store
+from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.osc import base
 
 Listed = tuple[flavor_listing.VGPUFlavor, flavor_listing.Room]

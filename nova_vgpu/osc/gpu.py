@@ -21,10 +21,10 @@ from cliff import columns
 from cliff import lister
 from cliff import show
 
-from nova_vgpu.cloud import fleet
 from nova_vgpu.cloud import reader
-from nova_vgpu.cloud import selection
-from nova_vgpu.cloud import whole_gpu_fleet
+from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.gpus import selection
+from nova_vgpu.cloud.gpus import whole_gpu_fleet
 from nova_vgpu.osc import base
 
 _FIELDS: tuple[base.Field[fleet.GPU], ...] = (

@@ -16,7 +16,7 @@ import argparse
 
 from cliff import show
 
-from nova_vgpu.cloud import image_store
+from nova_vgpu.cloud.orders import image_store
 from nova_vgpu.osc import base
 
 _DEFAULTS = {image_store.FIRMWARE: 'uefi', image_store.MACHINE: 'q35'}

@@ -17,8 +17,8 @@ import datetime
 
 from cliff import lister
 
-from nova_vgpu.cloud import server_reader
-from nova_vgpu.cloud import servers
+from nova_vgpu.cloud.usage import server_reader
+from nova_vgpu.cloud.usage import servers
 from nova_vgpu.osc import base
 
 _Field = base.Field[servers.VGPUUser]

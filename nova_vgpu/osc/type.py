@@ -16,7 +16,7 @@ import argparse
 
 from cliff import lister
 
-from nova_vgpu.cloud import types
+from nova_vgpu.cloud.gpus import types
 from nova_vgpu.osc import base
 
 _FIELDS: tuple[base.Field[types.TypeUsage], ...] = (

@@ -20,8 +20,8 @@ from cliff import columns
 from cliff import lister
 
 from nova_vgpu.cloud import names
-from nova_vgpu.cloud import usage
-from nova_vgpu.cloud import usage_reader
+from nova_vgpu.cloud.usage import usage
+from nova_vgpu.cloud.usage import usage_reader
 from nova_vgpu.osc import base
 
 # As "openstack usage list".

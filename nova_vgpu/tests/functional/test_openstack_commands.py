@@ -22,8 +22,8 @@ import uuid
 
 from nova_vgpu import exception
 from nova_vgpu.cloud import reader
-from nova_vgpu.cloud import types
-from nova_vgpu.cloud import whole_gpu_fleet
+from nova_vgpu.cloud.gpus import types
+from nova_vgpu.cloud.gpus import whole_gpu_fleet
 from nova_vgpu.tests import placements
 from nova_vgpu.tests import proxy
 from nova_vgpu.tests.cloud import accounts

@@ -14,8 +14,8 @@
 
 import typing
 
-from nova_vgpu.cloud import diagnosis
-from nova_vgpu.cloud import examiner
+from nova_vgpu.cloud.diagnose import diagnosis
+from nova_vgpu.cloud.diagnose import examiner
 from nova_vgpu.tests.cloud import accounts
 from nova_vgpu.tests.cloud import base
 

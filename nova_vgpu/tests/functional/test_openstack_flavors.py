@@ -24,15 +24,15 @@ import typing
 import uuid
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import flavor_change
-from nova_vgpu.cloud import flavor_creation
-from nova_vgpu.cloud import flavor_listing
-from nova_vgpu.cloud import flavor_order
-from nova_vgpu.cloud import flavor_query
-from nova_vgpu.cloud import flavor_store
-from nova_vgpu.cloud import flavors
-from nova_vgpu.cloud import image_store
 from nova_vgpu.cloud import reader
+from nova_vgpu.cloud.orders import flavor_change
+from nova_vgpu.cloud.orders import flavor_creation
+from nova_vgpu.cloud.orders import flavor_listing
+from nova_vgpu.cloud.orders import flavor_order
+from nova_vgpu.cloud.orders import flavor_query
+from nova_vgpu.cloud.orders import flavor_store
+from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.orders import image_store
 from nova_vgpu.tests import placements
 from nova_vgpu.tests import proxy
 from nova_vgpu.tests.cloud import accounts

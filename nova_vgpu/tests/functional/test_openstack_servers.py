@@ -20,8 +20,8 @@ import typing
 import uuid
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import records
-from nova_vgpu.cloud import server_reader
+from nova_vgpu.cloud.usage import records
+from nova_vgpu.cloud.usage import server_reader
 from nova_vgpu.tests.cloud import base
 from nova_vgpu.tests.cloud import scene
 

@@ -15,7 +15,7 @@
 import datetime
 
 from nova_vgpu.cloud import reader
-from nova_vgpu.cloud import usage_reader
+from nova_vgpu.cloud.usage import usage_reader
 from nova_vgpu.tests.cloud import base
 from nova_vgpu.tests.cloud import scene
 

@@ -89,8 +89,8 @@ ONLY_IN = {
     'nova_vgpu.scheduler': ('scheduler/',),
     'openstack': (
         'placement/',
-        'cloud/flavor_store.py',
-        'cloud/image_store.py',
+        'cloud/orders/flavor_store.py',
+        'cloud/orders/image_store.py',
         'cloud/reader.py',
         'cloud/service_errors.py',
         'cloud/services.py',

@@ -21,9 +21,9 @@ from nova import test
 from nova.scheduler import utils
 from nova.virt import hardware
 
-from nova_vgpu.cloud import flavor_order
-from nova_vgpu.cloud import flavor_query
-from nova_vgpu.cloud import flavors
+from nova_vgpu.cloud.orders import flavor_order
+from nova_vgpu.cloud.orders import flavor_query
+from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import test_servers

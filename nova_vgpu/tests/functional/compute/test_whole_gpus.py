@@ -27,11 +27,11 @@ from nova.pci import request
 from oslo_config import cfg
 
 from nova_vgpu import values
-from nova_vgpu.cloud import flavor_creation
-from nova_vgpu.cloud import flavor_listing
-from nova_vgpu.cloud import flavors
 from nova_vgpu.cloud import reader
-from nova_vgpu.cloud import whole_gpu_order
+from nova_vgpu.cloud.orders import flavor_creation
+from nova_vgpu.cloud.orders import flavor_listing
+from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.orders import whole_gpu_order
 from nova_vgpu.conf import devices
 from nova_vgpu.conf import opts
 from nova_vgpu.generate import nova_conf

@@ -14,7 +14,7 @@
 
 import typing
 
-from nova_vgpu.cloud import fleet
+from nova_vgpu.cloud.gpus import fleet
 
 T4 = ('CUSTOM_VGPU_TYPE_T4_2Q', 'CUSTOM_GPU_MODEL_T4')
 A40 = ('CUSTOM_VGPU_TYPE_A40_8Q', 'CUSTOM_GPU_MODEL_A40')

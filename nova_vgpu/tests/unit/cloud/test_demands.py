@@ -12,8 +12,8 @@
 
 import testtools
 
-from nova_vgpu.cloud import demands
-from nova_vgpu.cloud import flavors
+from nova_vgpu.cloud.orders import demands
+from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.tests.unit.cloud import clouds
 
 SIZE = 'CUSTOM_VGPU_FRAMEBUFFER_2G'

@@ -18,10 +18,10 @@ import typing
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.cloud import diagnosis
-from nova_vgpu.cloud import examination
-from nova_vgpu.cloud import flavors
-from nova_vgpu.cloud import fleet
+from nova_vgpu.cloud.diagnose import diagnosis
+from nova_vgpu.cloud.diagnose import examination
+from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.tests.unit.cloud import clouds
 
 T4 = clouds.gpu('compute1 84', 8, 3)

@@ -15,8 +15,8 @@ import typing
 
 import testtools
 
-from nova_vgpu.cloud import examination
-from nova_vgpu.cloud import examiner
+from nova_vgpu.cloud.diagnose import examination
+from nova_vgpu.cloud.diagnose import examiner
 from nova_vgpu.tests.unit.cloud import clouds
 
 

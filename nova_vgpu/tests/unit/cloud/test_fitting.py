@@ -18,7 +18,7 @@ import typing
 
 import testtools
 
-from nova_vgpu.cloud import fitting
+from nova_vgpu.cloud.orders import fitting
 
 Resources = dict[str, dict[str, int]]
 

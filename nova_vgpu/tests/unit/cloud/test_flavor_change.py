@@ -15,8 +15,8 @@ import dataclasses
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import flavor_change
-from nova_vgpu.cloud import flavors
+from nova_vgpu.cloud.orders import flavor_change
+from nova_vgpu.cloud.orders import flavors
 
 SIZE = flavors.Size(4, 16384, 40)
 SPECS = {'resources:VGPU': '1', 'trait:CUSTOM_A': 'required'}

@@ -16,10 +16,10 @@ import typing
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import flavor_creation
-from nova_vgpu.cloud import flavor_order
-from nova_vgpu.cloud import flavors
-from nova_vgpu.cloud import type_choice
+from nova_vgpu.cloud.gpus import type_choice
+from nova_vgpu.cloud.orders import flavor_creation
+from nova_vgpu.cloud.orders import flavor_order
+from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.tests.unit.cloud import clouds
 
 REQUEST = flavor_creation.FlavorRequest(

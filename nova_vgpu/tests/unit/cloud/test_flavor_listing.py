@@ -12,8 +12,8 @@
 
 import testtools
 
-from nova_vgpu.cloud import flavor_listing
-from nova_vgpu.cloud import flavors
+from nova_vgpu.cloud.orders import flavor_listing
+from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.tests.unit.cloud import clouds
 
 GPUS = (

@@ -13,8 +13,8 @@
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import flavor_order
-from nova_vgpu.cloud import type_choice
+from nova_vgpu.cloud.gpus import type_choice
+from nova_vgpu.cloud.orders import flavor_order
 from nova_vgpu.tests.unit.cloud import clouds
 
 A40_8Q = 'CUSTOM_VGPU_TYPE_A40_8Q'

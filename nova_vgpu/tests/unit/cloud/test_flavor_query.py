@@ -12,8 +12,8 @@
 
 import testtools
 
-from nova_vgpu.cloud import flavor_query
-from nova_vgpu.cloud import flavors
+from nova_vgpu.cloud.orders import flavor_query
+from nova_vgpu.cloud.orders import flavors
 
 SIZE = flavors.Size(4, 16384, 40, 10, 1025)
 PLAIN = 'DISK_GB:52,MEMORY_MB:16384,VCPU:4'

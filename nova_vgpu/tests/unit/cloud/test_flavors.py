@@ -12,7 +12,7 @@
 
 import testtools
 
-from nova_vgpu.cloud import flavors
+from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.tests.unit.cloud import clouds
 
 T4_2Q = 'CUSTOM_VGPU_TYPE_T4_2Q'

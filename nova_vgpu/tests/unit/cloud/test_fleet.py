@@ -15,7 +15,7 @@ import dataclasses
 import testtools
 
 from nova_vgpu import values
-from nova_vgpu.cloud import fleet
+from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu.tests.unit.cloud import clouds
 
 ROOT = fleet.Listed('r', 'compute1', None, 'r')

@@ -12,10 +12,10 @@
 
 import testtools
 
-from nova_vgpu.cloud import flavors
-from nova_vgpu.cloud import fleet
-from nova_vgpu.cloud import host_fitting
-from nova_vgpu.cloud import vgpu_requests
+from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.orders import host_fitting
+from nova_vgpu.cloud.orders import vgpu_requests
 from nova_vgpu.tests.unit.cloud import clouds
 
 IS_T4 = 'CUSTOM_VGPU_TYPE_T4_2Q'

@@ -13,7 +13,7 @@
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import image_store
+from nova_vgpu.cloud.orders import image_store
 
 BOTH = {'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35'}
 

@@ -12,7 +12,7 @@
 
 import testtools
 
-from nova_vgpu.cloud import provider_traits
+from nova_vgpu.cloud.gpus import provider_traits
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts

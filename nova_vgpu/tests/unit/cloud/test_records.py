@@ -15,8 +15,8 @@ import typing
 
 import testtools
 
-from nova_vgpu.cloud import projects
-from nova_vgpu.cloud import records
+from nova_vgpu.cloud.usage import projects
+from nova_vgpu.cloud.usage import records
 
 START = datetime.datetime(2024, 2, 1, tzinfo=datetime.UTC)
 END = datetime.datetime(2024, 3, 1, 12, tzinfo=datetime.UTC)

@@ -13,7 +13,7 @@
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import selection
+from nova_vgpu.cloud.gpus import selection
 from nova_vgpu.tests.unit.cloud import clouds
 
 GPUS = (

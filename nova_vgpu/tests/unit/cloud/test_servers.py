@@ -13,10 +13,10 @@
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import demands
-from nova_vgpu.cloud import flavors
-from nova_vgpu.cloud import projects
-from nova_vgpu.cloud import servers
+from nova_vgpu.cloud.orders import demands
+from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.usage import projects
+from nova_vgpu.cloud.usage import servers
 from nova_vgpu.tests.unit.cloud import clouds
 
 T4 = clouds.gpu('compute1 84', 8, 3)

@@ -13,8 +13,8 @@
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import fleet
-from nova_vgpu.cloud import type_choice
+from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.gpus import type_choice
 from nova_vgpu.tests.unit.cloud import clouds
 
 T4 = clouds.gpu('compute1 84')

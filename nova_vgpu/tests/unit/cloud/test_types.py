@@ -12,8 +12,8 @@
 
 import testtools
 
-from nova_vgpu.cloud import flavors
-from nova_vgpu.cloud import types
+from nova_vgpu.cloud.gpus import types
+from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.tests.unit.cloud import clouds
 
 GPUS = (

@@ -12,11 +12,11 @@
 
 import testtools
 
-from nova_vgpu.cloud import demands
-from nova_vgpu.cloud import flavors
-from nova_vgpu.cloud import projects
-from nova_vgpu.cloud import servers
-from nova_vgpu.cloud import usage
+from nova_vgpu.cloud.orders import demands
+from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.usage import projects
+from nova_vgpu.cloud.usage import servers
+from nova_vgpu.cloud.usage import usage
 from nova_vgpu.tests.unit.cloud import clouds
 
 SIZE = 'CUSTOM_VGPU_FRAMEBUFFER_2G'

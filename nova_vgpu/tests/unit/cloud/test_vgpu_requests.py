@@ -12,8 +12,8 @@
 
 import testtools
 
-from nova_vgpu.cloud import flavors
-from nova_vgpu.cloud import vgpu_requests
+from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.orders import vgpu_requests
 
 
 class TestVGPURequests(testtools.TestCase):

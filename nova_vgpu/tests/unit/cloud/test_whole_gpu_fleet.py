@@ -14,8 +14,8 @@
 
 import testtools
 
-from nova_vgpu.cloud import fleet
-from nova_vgpu.cloud import whole_gpu_fleet
+from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.gpus import whole_gpu_fleet
 from nova_vgpu.tests.unit.cloud import clouds
 
 ROOT = fleet.Listed('r', 'compute1', None, 'r')

@@ -17,11 +17,11 @@ import typing
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import flavor_change
-from nova_vgpu.cloud import flavor_creation
-from nova_vgpu.cloud import flavors
-from nova_vgpu.cloud import fleet
-from nova_vgpu.cloud import whole_gpu_order
+from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.orders import flavor_change
+from nova_vgpu.cloud.orders import flavor_creation
+from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.orders import whole_gpu_order
 from nova_vgpu.tests.unit.cloud import clouds
 
 SIZE = flavors.Size(4, 16384, 40)
