@@ -40,7 +40,19 @@ fi
 # reno and the theme of the documentation read the history.
 has_commit ||
     die "$ROOT is not a git checkout with a commit that $(id -un) may read."
-virtualenv .venv-tox tox
+virtualenv .venv-tox tox tox-uv
+
+# uv installs in seconds what takes pip minutes. It does not read the settings
+# of pip: where these name another index, or uv does not reach its own, tox
+# uses pip.
+runner=virtualenv installer=pip
+if ! "$ROOT/.venv-tox/bin/pip" config list | grep '\.index-url=' >/dev/null &&
+    "$ROOT/.venv-tox/bin/uv" --quiet pip install --dry-run --no-deps \
+        --python "$ROOT/.venv-tox/bin/python" \
+        -c "$ROOT/constraints.txt" os-traits 2>/dev/null; then
+    runner=uv-venv-runner installer=uv
+fi
+echo "    tox installs with $installer"
 
 # The tests write many small files, which takes half of the time in memory:
 # where there is plenty of it, and where programs can be run from it.
@@ -75,7 +87,7 @@ for environment in "${environments[@]}"; do
         temporary=$disk
     fi
     if TMPDIR=$temporary "$ROOT/.venv-tox/bin/tox" run -c "$ROOT/tox.ini" \
-        -e "$environment"; then
+        --runner "$runner" -e "$environment"; then
         passed+=("$environment")
     else
         failed+=("$environment")
