@@ -19,7 +19,9 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
+import typing
 import zipfile
 
 import fixtures
@@ -77,23 +79,39 @@ print(type(loaded).__name__, nova.virt.__file__, nova_vgpu.__file__,
 class WheelTest(testtools.TestCase):
     """The built wheel, installed as it would be on a host."""
 
+    wheel: typing.ClassVar[pathlib.Path]
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        # It is built in a directory of the source, by one process at a time.
+        with (ROOT / 'setup.py').open() as locked:
+            fcntl.flock(locked, fcntl.LOCK_EX)
+            subprocess.run(
+                [
+                    *(sys.executable, '-m', 'pip', 'wheel', '--quiet'),
+                    *('--no-deps', '--no-build-isolation'),
+                    *('-w', directory.name, str(ROOT)),
+                ],
+                check=True,
+                timeout=300,
+            )
+        (cls.wheel,) = pathlib.Path(directory.name).glob('*.whl')
+
     def setUp(self) -> None:
         super().setUp()
         self.directory = pathlib.Path(
             self.useFixture(fixtures.TempDir()).path
         ).resolve()
-        # It is built in a directory of the source, by one test at a time.
-        with (ROOT / 'setup.py').open() as locked:
-            fcntl.flock(locked, fcntl.LOCK_EX)
-            self.pip(
-                *('wheel', '--no-build-isolation'),
-                *('-w', self.directory, str(ROOT)),
-            )
-        (self.wheel,) = self.directory.glob('*.whl')
         self.site = self.directory / 'site'
 
-    def pip(self, command: str, *arguments: object) -> None:
-        self.run_python('-m', 'pip', command, '--no-deps', *arguments)
+    def install(self) -> None:
+        self.run_python(
+            *('-m', 'pip', 'install', '--no-deps'),
+            *('--target', self.site, self.wheel),
+        )
 
     def run_python(self, *arguments: object) -> str:
         """Run it with what is in the site before everything else."""
@@ -116,7 +134,7 @@ class WheelTest(testtools.TestCase):
             self.assertTrue(any(n.endswith(path) for n in found), name)
 
     def test_beside_nova_it_is_where_nova_looks(self) -> None:
-        self.pip('install', '--target', self.site, self.wheel)
+        self.install()
         # In this order: into a target, pip merges no directories.
         shutil.copytree(
             pathlib.Path(nova.virt.__file__).parents[1],
@@ -133,7 +151,7 @@ class WheelTest(testtools.TestCase):
         )
 
     def test_nova_elsewhere_it_takes_the_start_command(self) -> None:
-        self.pip('install', '--target', self.site, self.wheel)
+        self.install()
         start = 'from nova_vgpu.compute import start; start.make_importable()'
         found = self.run_python('-c', start + LOAD)
         name, virt, library, shim = found.splitlines()
@@ -153,7 +171,7 @@ class WheelTest(testtools.TestCase):
 
     def test_without_nova_the_start_command_says_so(self) -> None:
         """What is left of the name is the directory of the shim."""
-        self.pip('install', '--target', self.site, self.wheel)
+        self.install()
         hide = (
             'import sys; sys.path[:] = [sys.argv[1], *(p for p in sys.path '
             "if not p.endswith('-packages'))]; "
