@@ -34,6 +34,8 @@ from nova_vgpu.conf import scheduling
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 PACKAGE = ROOT / 'nova_vgpu'
+#: The pages of Horizon: a distribution of its own.
+DASHBOARD = ROOT / 'dashboard' / 'nova_vgpu_dashboard'
 
 # Not by a statement: its type hints are a package of their own.
 YAML = importlib.import_module('yaml')
@@ -71,7 +73,9 @@ NOT_PLAIN = re.compile(
     re.IGNORECASE,
 )
 #: Tests say what they test in their own words.
-UNGUARDED = {PACKAGE / 'tests'}
+UNGUARDED = {PACKAGE / 'tests', DASHBOARD / 'tests'}
+#: What of this project the pages of Horizon show or use.
+SHOWN = ('values', 'exception', 'conf', 'cloud', 'generate')
 #: Front ends beside the commands, and what imports nothing of substance.
 TOP = frozenset({'__init__', '__main__'})
 
@@ -144,11 +148,22 @@ def list_modules(with_tests: bool = False) -> Iterator[tuple[str, ast.Module]]:
             yield name, ast.parse(path.read_text(), str(path))
 
 
+def list_dashboard_modules() -> Iterator[tuple[str, ast.Module]]:
+    """Every module of the pages of Horizon, but for their tests."""
+    for path in sorted(DASHBOARD.rglob('*.py')):
+        if UNGUARDED.isdisjoint(path.parents):
+            name = path.relative_to(DASHBOARD).as_posix()
+            yield name, ast.parse(path.read_text(), str(path))
+
+
 def list_texts() -> Iterator[pathlib.Path]:
     """Everything that users and contributors read, but for the tests."""
     for folder, pattern in (
         ('.', '*.rst'),
         ('benchmarks', '*.py'),
+        ('dashboard', '*.html'),
+        ('dashboard', '*.py'),
+        ('dashboard', '*.rst'),
         ('doc/source', '*.rst'),
         ('etc', '*'),
         ('lab', '*.py'),
@@ -263,6 +278,45 @@ class TestLayers(testtools.TestCase):
             for name, tree in list_modules()
             for imported in list_imports(tree)
             if imported.startswith(('nova_vgpu.tests', '.', 'testtools'))
+        ]
+        self.assertEqual([], wrong)
+
+
+class TestDashboard(testtools.TestCase):
+    """Pages show what the library decides, and ask through one module."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        if not DASHBOARD.is_dir():
+            self.skipTest('the dashboard is not part of a wheel')
+
+    def test_it_uses_what_is_for_the_whole_cloud(self) -> None:
+        wrong = [
+            f'{name} imports {imported}'
+            for name, tree in list_dashboard_modules()
+            for imported in list_imports(tree)
+            if imported.startswith('nova_vgpu.')
+            and layer_of(imported) not in SHOWN
+        ]
+        self.assertEqual([], wrong)
+
+    def test_services_are_met_in_one_place(self) -> None:
+        meeting = {
+            name
+            for name, tree in list_dashboard_modules()
+            for imported in list_imports(tree)
+            if imported.startswith(
+                ('keystoneauth1.', 'openstack.', 'openstack_dashboard.api')
+            )
+        }
+        self.assertEqual({'connection.py'}, meeting)
+
+    def test_the_library_does_not_know_the_pages(self) -> None:
+        wrong = [
+            f'{name} imports {imported}'
+            for name, tree in list_modules()
+            for imported in list_imports(tree)
+            if imported.startswith(('django', 'horizon', 'nova_vgpu_dash'))
         ]
         self.assertEqual([], wrong)
 
@@ -395,7 +449,13 @@ class TestFiles(testtools.TestCase):
     def test_every_file_has_its_licence(self) -> None:
         found = [
             path
-            for directory in ('nova_vgpu', 'doc', 'releasenotes', 'tools')
+            for directory in (
+                'dashboard',
+                'nova_vgpu',
+                'doc',
+                'releasenotes',
+                'tools',
+            )
             for path in (ROOT / directory).rglob('*.py')
         ]
         found.append(ROOT / 'setup.py')

@@ -1,0 +1,19 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Pages of Horizon about the GPUs and vGPU types of a cloud.
+
+:mod:`nova_vgpu_dashboard.connection` turns a request of Horizon into a
+connection; what is read there and what is decided is :mod:`nova_vgpu.cloud`'s.
+The panels are in ``content``, and the files that Horizon reads to find them in
+``enabled``.
+"""

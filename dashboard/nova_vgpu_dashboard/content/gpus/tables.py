@@ -1,0 +1,91 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The table of GPUs."""
+
+import typing
+
+from django import urls
+from django.template import loader
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
+from horizon import tables
+
+from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu_dashboard import tables as our_tables
+from nova_vgpu_dashboard.content.gpus import rows
+
+#: What the states are called, and the class of Bootstrap for their colour.
+STATES = {
+    fleet.State.FREE: (pgettext_lazy('State of a GPU', 'Free'), 'success'),
+    fleet.State.FULL: (pgettext_lazy('State of a GPU', 'Full'), 'info'),
+    fleet.State.FENCED: (pgettext_lazy('State of a GPU', 'Fenced'), 'danger'),
+}
+
+
+def render_state(gpu: fleet.GPU) -> str:
+    text, colour = STATES[gpu.state]
+    label: str = loader.render_to_string(
+        'nova_vgpu_dashboard/_label.html', {'text': text, 'colour': colour}
+    )
+    return label
+
+
+def find_url(gpu: fleet.GPU) -> str:
+    url: str = urls.reverse('horizon:admin:gpus:detail', args=[gpu.uuid])
+    return url
+
+
+class GPUsTable(our_tables.OrderedTable):
+    rules = rows.RULES
+
+    host = tables.WrappingColumn(
+        'host', verbose_name=_('Host'), sortable=False
+    )
+    address = tables.Column(
+        'address', verbose_name=_('GPU'), sortable=False, link=find_url
+    )
+    model = tables.WrappingColumn(
+        lambda gpu: gpu.facts.model, verbose_name=_('Model'), sortable=False
+    )
+    role = tables.Column(
+        lambda gpu: _('vGPU'), verbose_name=_('Role'), sortable=False
+    )
+    types = tables.WrappingColumn(
+        lambda gpu: ', '.join(gpu.facts.types) or None,
+        verbose_name=_('vGPU Types'),
+        sortable=False,
+    )
+    usage = tables.Column(
+        lambda gpu: our_tables.render_usage(gpu.used, gpu.reserved, gpu.total),
+        verbose_name=_('vGPUs Used'),
+        sortable=False,
+    )
+    free = tables.Column('free', verbose_name=_('Free'), sortable=False)
+    state = tables.Column(
+        render_state, verbose_name=_('State'), sortable=False
+    )
+
+    def get_object_id(self, datum: fleet.GPU) -> str:
+        return datum.uuid
+
+    def get_object_display(self, datum: fleet.GPU) -> str:
+        return datum.name
+
+    class Meta:
+        name = 'gpus'
+        verbose_name = _('GPUs')
+        template = 'nova_vgpu_dashboard/_table.html'
+        footer = False
+        no_data_message: typing.ClassVar[typing.Any] = _(
+            'No GPU matches the filters.'
+        )

@@ -1,0 +1,210 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The form that creates a flavor with vGPUs.
+
+:mod:`nova_vgpu.cloud.orders.flavor_creation` checks everything and makes the
+extra specs, for this form as for the command ``openstack vgpu flavor create``.
+The preview is what the command shows with ``--dry-run``.
+"""
+
+import typing
+
+from django import http
+from django.utils.text import format_lazy
+from django.utils.translation import gettext
+from django.utils.translation import gettext_lazy as _
+from horizon import forms
+from horizon import messages
+
+from nova_vgpu import exception
+from nova_vgpu.cloud.gpus import types
+from nova_vgpu.cloud.orders import flavor_change
+from nova_vgpu.cloud.orders import flavor_creation
+from nova_vgpu.cloud.orders import flavor_order
+from nova_vgpu.cloud.orders import flavor_store
+from nova_vgpu.cloud.orders import flavors
+from nova_vgpu_dashboard import connection
+from nova_vgpu_dashboard.content.vgpu_types import tables
+
+_POLICIES = {
+    flavor_order.Policy.SAME_GPU: _('All of one GPU'),
+    flavor_order.Policy.DIFFERENT_GPUS: _('Each of another GPU'),
+    flavor_order.Policy.ANY: _('Of any GPUs of the host'),
+}
+_COUNT = _('vGPUs per server')
+_POLICY = _('GPUs of several vGPUs')
+_TYPE = _('vGPU type')
+_PAGE_SIZE = _('Size of memory pages')
+#: The fields in place of the options that messages name.
+_FIELDS = {
+    '--count': _COUNT,
+    '--policy': _POLICY,
+    '--resource-class': _TYPE,
+    '--type': _TYPE,
+    '--page-size': _PAGE_SIZE,
+}
+#: More would not fit Nova's columns.
+_LARGEST = 2**31 - 1
+
+
+class CreateFlavorForm(forms.SelfHandlingForm):
+    """A flavor for vGPUs of a type."""
+
+    name = forms.CharField(max_length=255, label=_('Name'))
+    type = forms.ThemableChoiceField(label=_TYPE)
+    count = forms.IntegerField(
+        label=_COUNT, min_value=1, max_value=_LARGEST, initial=1
+    )
+    policy = forms.ThemableChoiceField(
+        label=_POLICY,
+        choices=[(policy.value, text) for policy, text in _POLICIES.items()],
+    )
+    vcpus = forms.IntegerField(
+        label=_('vCPUs'), min_value=1, max_value=_LARGEST
+    )
+    ram = forms.IntegerField(
+        label=_('RAM (MiB)'), min_value=1, max_value=_LARGEST
+    )
+    disk = forms.IntegerField(
+        label=_('Root disk (GiB)'), min_value=0, max_value=_LARGEST
+    )
+    ephemeral = forms.IntegerField(
+        label=_('Ephemeral disk (GiB)'),
+        min_value=0,
+        max_value=_LARGEST,
+        initial=0,
+    )
+    swap = forms.IntegerField(
+        label=_('Swap (MiB)'), min_value=0, max_value=_LARGEST, initial=0
+    )
+    page_size = forms.CharField(
+        label=_PAGE_SIZE,
+        required=False,
+        max_length=20,
+        help_text=_(
+            'large, small, any, or for example 1GB. The memory is locked, '
+            'too. Needs the NUMATopologyFilter in the scheduler.'
+        ),
+    )
+    is_public = forms.BooleanField(
+        label=_('Public'),
+        required=False,
+        initial=True,
+        help_text=_('Without it, only administrators see the flavor.'),
+    )
+
+    preview: flavor_creation.Outcome | None = None
+    failure: str | None = None
+
+    def __init__(
+        self,
+        request: http.HttpRequest,
+        *args: typing.Any,
+        **kwargs: typing.Any,
+    ) -> None:
+        super().__init__(request, *args, **kwargs)
+        self.types: dict[str, types.TypeUsage] = {}
+        try:
+            self.cloud = connection.connect(request)
+            self.types = list_types(self.cloud.list_gpus())
+        except exception.NovaVGPUError as error:
+            self.failure = str(error)
+        self.fields['type'].choices = [
+            (identity, describe(usage))
+            for identity, usage in self.types.items()
+        ]
+
+    def handle(
+        self, request: http.HttpRequest, data: dict[str, typing.Any]
+    ) -> bool:
+        """Whether the flavor is there; it is not after a preview."""
+        is_preview = 'preview' in request.POST
+        try:
+            outcome = flavor_creation.ensure_flavor(
+                self.cloud,
+                flavor_store.FlavorStore(self.cloud.connection),
+                self.make_request(data),
+                is_dry_run=is_preview,
+            )
+        except exception.NovaVGPUError as error:
+            self.api_error(name_fields(str(error)))
+            return False
+        if is_preview:
+            self.preview = outcome
+            return False
+        say(request, outcome)
+        return True
+
+    def make_request(
+        self, data: dict[str, typing.Any]
+    ) -> flavor_creation.FlavorRequest:
+        usage = self.types[data['type']]
+        return flavor_creation.FlavorRequest(
+            data['name'],
+            usage.facts.types[0],
+            flavors.Size(
+                data['vcpus'],
+                data['ram'],
+                data['disk'],
+                data['ephemeral'],
+                data['swap'],
+            ),
+            data['count'],
+            flavor_order.Policy(data['policy']),
+            usage.resource_class,
+            data['page_size'] or None,
+            data['is_public'],
+        )
+
+
+def list_types(
+    gpus: typing.Iterable[typing.Any],
+) -> dict[str, types.TypeUsage]:
+    """The types that a flavor can ask for."""
+    return {
+        tables.identify(usage): usage
+        for usage in types.list_types(gpus)
+        if len(usage.facts.types) == 1
+    }
+
+
+def describe(usage: types.TypeUsage) -> typing.Any:
+    return format_lazy(
+        '{name} ({resource_class}): {room}',
+        name=usage.name,
+        resource_class=usage.resource_class,
+        room=_('%(free)d of %(total)d free')
+        % {'free': usage.free, 'total': usage.total},
+    )
+
+
+def name_fields(message: str) -> str:
+    """A message of the library, with fields for options of the command."""
+    for option, field in _FIELDS.items():
+        message = message.replace(option, f'"{field}"')
+    return message
+
+
+def say(request: http.HttpRequest, outcome: flavor_creation.Outcome) -> None:
+    texts = {
+        flavor_change.Result.CREATED: gettext('Flavor %s was created.'),
+        flavor_change.Result.UPDATED: gettext('Flavor %s was changed.'),
+        flavor_change.Result.UNCHANGED: gettext(
+            'Flavor %s exists as requested; nothing was changed.'
+        ),
+    }
+    messages.success(
+        request, texts[outcome.change.result] % outcome.flavor.name
+    )
+    for warning in outcome.warnings:
+        messages.warning(request, name_fields(warning))

@@ -1,0 +1,128 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""A cloud as the pages see it, without services."""
+
+from collections.abc import Iterator
+import dataclasses
+import types
+import typing
+import uuid
+
+from nova_vgpu import exception
+from nova_vgpu.cloud import reader
+from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.orders import flavors as cloud_flavors
+
+A40 = (
+    'CUSTOM_VGPU_TYPE_A40_8Q',
+    'CUSTOM_GPU_MODEL_A40',
+    'CUSTOM_VGPU_SERIES_Q',
+    'CUSTOM_VGPU_FRAMEBUFFER_8G',
+)
+T4 = ('CUSTOM_VGPU_TYPE_T4_2Q', 'CUSTOM_GPU_MODEL_T4')
+PROJECT = '4e5ea4c4000000000000000000000002'
+
+
+def uuid_of(name: str) -> str:
+    return str(uuid.uuid5(uuid.NAMESPACE_DNS, name))
+
+
+def gpu(
+    host: str,
+    bus: str = '41',
+    capacity: int = 6,
+    used: int = 0,
+    reserved: int = 0,
+    traits: tuple[str, ...] = A40,
+    resource_class: str = 'VGPU',
+) -> fleet.GPU:
+    return fleet.GPU(
+        uuid_of(f'{host} {bus}'),
+        host,
+        f'pci_0000_{bus}_00_0',
+        (fleet.Stock(resource_class, capacity, used, reserved),),
+        frozenset(traits),
+    )
+
+
+def flavor(name: str, **extra_specs: str) -> cloud_flavors.Flavor:
+    """A flavor; "__" in a name is a colon."""
+    return cloud_flavors.parse(
+        name,
+        {key.replace('__', ':'): text for key, text in extra_specs.items()},
+        id=uuid_of(name),
+    )
+
+
+@dataclasses.dataclass
+class Compute:
+    """Nova, as far as flavors are created there."""
+
+    created: list[dict[str, typing.Any]] = dataclasses.field(
+        default_factory=list
+    )
+    extra_specs: list[dict[str, str]] = dataclasses.field(default_factory=list)
+
+    def create_flavor(self, **fields: typing.Any) -> typing.Any:
+        self.created.append(fields)
+        return types.SimpleNamespace(id=uuid_of(fields['name']))
+
+    def post(
+        self, path: str, json: typing.Any, microversion: str
+    ) -> typing.Any:
+        self.extra_specs.append(json['extra_specs'])
+        return types.SimpleNamespace(status_code=200)
+
+
+@dataclasses.dataclass
+class Identity:
+    """Keystone, as far as projects have names."""
+
+    names: dict[str, str] = dataclasses.field(
+        default_factory=lambda: {PROJECT: 'research'}
+    )
+
+    def projects(self) -> Iterator[typing.Any]:
+        for identity, name in self.names.items():
+            yield types.SimpleNamespace(id=identity, name=name)
+
+
+@dataclasses.dataclass
+class Connection:
+    compute: Compute = dataclasses.field(default_factory=Compute)
+    identity: Identity = dataclasses.field(default_factory=Identity)
+
+
+@dataclasses.dataclass
+class Cloud:
+    """In place of :class:`reader.Cloud`; ``failure`` is what it raises."""
+
+    gpus: tuple[fleet.GPU, ...] = ()
+    flavors: tuple[cloud_flavors.Flavor, ...] = ()
+    consumers: tuple[reader.Consumer, ...] = ()
+    failure: exception.NovaVGPUError | None = None
+    connection: Connection = dataclasses.field(default_factory=Connection)
+
+    def list_gpus(self) -> tuple[fleet.GPU, ...]:
+        if self.failure is not None:
+            raise self.failure
+        return self.gpus
+
+    def list_flavors(self) -> tuple[cloud_flavors.Flavor, ...]:
+        return self.flavors
+
+    def read_inventory(self, found: fleet.GPU) -> fleet.GPU:
+        return found
+
+    def list_consumers(self, found: fleet.GPU) -> tuple[reader.Consumer, ...]:
+        return self.consumers

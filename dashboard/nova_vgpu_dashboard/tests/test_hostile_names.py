@@ -1,0 +1,147 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Names that try to become a part of the page.
+
+Placement accepts any text as the name of a provider, Nova as that of a flavor
+or server. Horizon's pages are templates of AngularJS as well, in the browser:
+what is between ``{$`` and ``$}`` would be evaluated there.
+"""
+
+import dataclasses
+import urllib.parse
+
+from django import http
+from django import urls
+
+from nova_vgpu import exception
+from nova_vgpu.cloud import reader
+from nova_vgpu_dashboard.tests import base
+from nova_vgpu_dashboard.tests import clouds
+from nova_vgpu_dashboard.tests import test_flavor_form
+
+ATTACK = '\'"></pre></option><attack onclick=a()>{$attack()$}'
+QUOTED = urllib.parse.quote(ATTACK)
+
+
+class TestHostileNames(base.AdminPages):
+    def require_harmless(self, response: http.HttpResponse) -> None:
+        page = response.content.decode()
+        self.assertEqual(200, response.status_code)
+        self.assertNotIn('<attack', page)
+        self.assertNotIn('{$attack', page)
+        for tag, attributes in base.parse(response).elements:
+            self.assertNotIn('onclick', attributes, tag)
+
+    def require_shown(self, response: http.HttpResponse) -> None:
+        """The name is on the page, as the text that it is."""
+        self.require_harmless(response)
+        self.assertIn('attack onclick', response.content.decode())
+
+    def test_host(self) -> None:
+        gpu = clouds.gpu(ATTACK)
+        self.cloud.gpus = (gpu,)
+        self.require_shown(self.open(base.GPUS))
+        self.require_shown(self.open(base.GPU, args=[gpu.uuid]))
+
+    def test_device(self) -> None:
+        gpu = dataclasses.replace(clouds.gpu('compute1'), device=ATTACK)
+        self.cloud.gpus = (gpu,)
+        self.require_shown(self.open(base.GPUS))
+        self.require_shown(self.open(base.GPU, args=[gpu.uuid]))
+
+    def test_model(self) -> None:
+        gpu = clouds.gpu(
+            'compute1', traits=(f'CUSTOM_GPU_MODEL_{ATTACK}', 'X')
+        )
+        self.cloud.gpus = (gpu,)
+        self.require_shown(self.open(base.GPUS))
+        self.require_shown(self.open(base.TYPES))
+        self.require_shown(self.open(base.GPU, args=[gpu.uuid]))
+
+    def test_type_and_series(self) -> None:
+        gpu = clouds.gpu(
+            'compute1',
+            traits=(
+                f'CUSTOM_VGPU_TYPE_{ATTACK}',
+                f'CUSTOM_VGPU_SERIES_{ATTACK}',
+            ),
+        )
+        self.cloud.gpus = (gpu,)
+        for name in (base.GPUS, base.TYPES, base.CREATE):
+            self.require_shown(self.open(name))
+        self.require_shown(self.open(base.GPU, args=[gpu.uuid]))
+
+    def test_resource_class(self) -> None:
+        gpu = clouds.gpu('compute1', resource_class=ATTACK)
+        self.cloud.gpus = (gpu,)
+        for name in (base.TYPES, base.CREATE):
+            self.require_shown(self.open(name))
+        self.require_shown(self.open(base.GPU, args=[gpu.uuid]))
+
+    def test_flavor(self) -> None:
+        self.cloud.gpus = (clouds.gpu('compute1'),)
+        self.cloud.flavors = (
+            clouds.flavor(ATTACK, resources__VGPU='1'),
+            clouds.flavor(f'{ATTACK} lost', resources__CUSTOM_X='1'),
+            clouds.flavor(
+                f'{ATTACK} without GPU',
+                resources__VGPU='1',
+                trait__CUSTOM_VGPU_TYPE_X='required',
+            ),
+        )
+        self.require_shown(self.open(base.TYPES))
+
+    def test_server_and_project(self) -> None:
+        gpu = clouds.gpu('compute1')
+        self.cloud.gpus = (gpu,)
+        self.cloud.connection.identity.names[clouds.PROJECT] = ATTACK
+        self.cloud.consumers = (
+            reader.Consumer(clouds.uuid_of('s'), 1, ATTACK, clouds.PROJECT),
+        )
+        self.require_shown(self.open(base.GPU, args=[gpu.uuid]))
+
+    def test_errors_of_services(self) -> None:
+        self.cloud.failure = exception.PlacementError(ATTACK)
+        for name in (base.GPUS, base.TYPES, base.CREATE):
+            self.require_shown(self.open(name))
+        self.open(base.GPU, args=[clouds.uuid_of('x')])
+        self.cloud.failure = None
+        self.require_shown(self.open(base.GPUS))
+
+    def test_query_strings(self) -> None:
+        self.cloud.gpus = (clouds.gpu('compute1'),)
+        for name in ('host', 'model', 'type', 'state', 'sort', 'page', 'x'):
+            response = self.open(base.GPUS, f'{name}={QUOTED}')
+            self.require_harmless(response)
+        for name in (base.TYPES, base.CREATE):
+            for field in ('sort', 'type'):
+                response = self.open(name, f'{field}={QUOTED}')
+                self.require_harmless(response)
+
+    def test_fields_of_the_form(self) -> None:
+        self.cloud.gpus = (clouds.gpu('compute1'),)
+        for field in test_flavor_form.FORM:
+            response = self.client.post(
+                urls.reverse(base.CREATE),
+                test_flavor_form.FORM | {field: ATTACK, 'preview': '1'},
+            )
+            self.require_harmless(response)
+
+    def test_the_message_about_a_new_flavor(self) -> None:
+        self.cloud.gpus = (clouds.gpu('compute1'),)
+        self.client.post(
+            urls.reverse(base.CREATE),
+            test_flavor_form.FORM | {'name': ATTACK},
+        )
+        self.assertEqual(1, len(self.cloud.connection.compute.created))
+        self.require_harmless(self.open(base.TYPES))

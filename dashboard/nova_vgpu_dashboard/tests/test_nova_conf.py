@@ -1,0 +1,42 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import unittest
+
+from nova_vgpu_dashboard.content.gpus import nova_conf
+from nova_vgpu_dashboard.tests import clouds
+
+
+class TestLines(unittest.TestCase):
+    def test_a_gpu_of_a_type(self) -> None:
+        self.assertEqual(
+            (
+                '[devices]',
+                'enabled_vgpu_types = A40-8Q',
+                '',
+                '[vgpu_A40-8Q]',
+                'device_addresses = 0000:41:00.0',
+            ),
+            nova_conf.write(clouds.gpu('compute1')),
+        )
+
+    def test_a_resource_class_of_its_own(self) -> None:
+        gpu = clouds.gpu('compute1', resource_class='CUSTOM_A40')
+        self.assertEqual(
+            'resource_class = CUSTOM_A40', nova_conf.write(gpu)[-1]
+        )
+
+    def test_nothing_is_guessed(self) -> None:
+        several = (*clouds.A40, 'CUSTOM_VGPU_TYPE_A40_4Q')
+        for traits in ((), several):
+            gpu = clouds.gpu('compute1', traits=traits)
+            self.assertEqual((), nova_conf.write(gpu))

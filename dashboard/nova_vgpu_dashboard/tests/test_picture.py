@@ -1,0 +1,68 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+import unittest
+
+from nova_vgpu_dashboard import picture
+from nova_vgpu_dashboard.tests import clouds
+
+
+class TestGroups(unittest.TestCase):
+    def test_gpus_of_a_model_and_type_are_together(self) -> None:
+        found = picture.make_groups(
+            [
+                clouds.gpu('compute1', '41', used=2),
+                clouds.gpu('compute1', '42', traits=()),
+                clouds.gpu('compute2', '41', traits=clouds.T4),
+                clouds.gpu('compute2', '42', 1, 1, 5),
+            ]
+        )
+        self.assertEqual(
+            [('A40', 'A40-8Q', 2), ('T4', 'T4-2Q', 1), ('', '', 1)],
+            [(group.model, group.type, group.count) for group in found],
+        )
+        first = found[0]
+        self.assertEqual(
+            (2, 3, 12, 1), (first.hosts, first.used, first.total, first.fenced)
+        )
+
+
+class TestTiles(unittest.TestCase):
+    def test_a_gpu_that_is_half_used(self) -> None:
+        tiles = picture.draw([clouds.gpu('compute1', used=3)])
+        self.assertEqual('M0 0h10v10h-10z', tiles.frames)
+        self.assertEqual('M0 5h10v5h-10z', tiles.used)
+        self.assertEqual('', tiles.fenced)
+        self.assertEqual((10, 10), (tiles.width, tiles.height))
+
+    def test_a_fenced_gpu_is_crossed_out(self) -> None:
+        tiles = picture.draw([clouds.gpu('compute1', '41', 1, 1, 5)])
+        self.assertEqual('M0 0l10 10M10 0l-10 10', tiles.fenced)
+
+    def test_many_gpus_are_in_lines(self) -> None:
+        tiles = picture.draw([clouds.gpu('compute1')] * 41)
+        self.assertEqual((478, 22), (tiles.width, tiles.height))
+        self.assertTrue(tiles.frames.endswith('M0 12h10v10h-10z'))
+
+    def test_little_is_not_nothing_and_much_is_not_all(self) -> None:
+        for part, whole, level in (
+            (0, 6, 0),
+            (0, 0, 0),
+            (1, 0, 0),
+            (1, 1000, 1),
+            (3, 6, 5),
+            (999, 1000, 9),
+            (6, 6, 10),
+            (7, 6, 10),
+        ):
+            found = picture.fill_level(part, whole, 10)
+            self.assertEqual(level, found, (part, whole))
