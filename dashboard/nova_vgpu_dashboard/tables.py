@@ -17,14 +17,18 @@ titles of columns are links, and Horizon's own sorting in the browser is off.
 """
 
 import dataclasses
+import functools
 import typing
 
+from django import http
 from django.template import loader
 from horizon import tables
 
 from nova_vgpu_dashboard import listing
 from nova_vgpu_dashboard import picture
 
+#: The class of columns with names, which can be long.
+LONG = 'nova-vgpu-long'
 _WIDTH = 100
 
 
@@ -41,9 +45,25 @@ class Header:
 
 
 class OrderedTable(tables.DataTable):
-    """A table whose columns lead to other orders of the list."""
+    """A table whose columns lead to other orders of the list.
+
+    In a narrow window a row is shown as a card: each cell has the title of its
+    column for that.
+    """
 
     rules: typing.ClassVar[listing.Rules[typing.Any]]
+
+    def __init__(
+        self,
+        request: http.HttpRequest,
+        *args: typing.Any,
+        **kwargs: typing.Any,
+    ) -> None:
+        super().__init__(request, *args, **kwargs)
+        for column in self.columns.values():
+            column.cell_attributes_getter = functools.partial(
+                _get_attributes, column
+            )
 
     @property
     def headers(self) -> list[Header]:
@@ -52,6 +72,12 @@ class OrderedTable(tables.DataTable):
             make_header(column, place, self.rules)
             for column in self.get_columns()
         ]
+
+
+def _get_attributes(
+    column: typing.Any, _data: typing.Any
+) -> dict[str, typing.Any]:
+    return {'data-label': column.verbose_name}
 
 
 def make_header(

@@ -49,6 +49,21 @@ class TestListOfGPUs(base.AdminPages):
         self.assertIn('1 to 3 of 3', page.text)
         self.assertIn(f'/admin/gpus/{BUSY.uuid}/', page.links())
 
+    def test_a_cell_can_be_read_without_the_head_of_the_table(self) -> None:
+        """In a narrow window each row is a card."""
+        labels = [
+            found['data-label']
+            for found in self.read(base.GPUS).find('td')
+            if 'data-label' in found
+        ]
+        self.assertEqual(
+            [
+                *('Host', 'GPU', 'Model', 'Role', 'vGPU Types', 'vGPUs Used'),
+                *('Free', 'State'),
+            ],
+            labels[:8],
+        )
+
     def test_the_picture_tells_in_words_what_it_shows(self) -> None:
         page = self.read(base.GPUS)
         self.assertIn('3 GPUs on 3 hosts, 11 of 28 vGPUs used.', page.text)

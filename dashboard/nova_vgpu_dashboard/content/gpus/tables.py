@@ -48,22 +48,29 @@ def find_url(gpu: fleet.GPU) -> str:
 class GPUsTable(our_tables.OrderedTable):
     rules = rows.RULES
 
-    host = tables.WrappingColumn(
-        'host', verbose_name=_('Host'), sortable=False
+    host = tables.Column(
+        'host',
+        verbose_name=_('Host'),
+        sortable=False,
+        classes=(our_tables.LONG,),
     )
     address = tables.Column(
         'address', verbose_name=_('GPU'), sortable=False, link=find_url
     )
-    model = tables.WrappingColumn(
-        lambda gpu: gpu.facts.model, verbose_name=_('Model'), sortable=False
+    model = tables.Column(
+        lambda gpu: gpu.facts.model,
+        verbose_name=_('Model'),
+        sortable=False,
+        classes=(our_tables.LONG,),
     )
     role = tables.Column(
         lambda gpu: _('vGPU'), verbose_name=_('Role'), sortable=False
     )
-    types = tables.WrappingColumn(
+    types = tables.Column(
         lambda gpu: ', '.join(gpu.facts.types) or None,
         verbose_name=_('vGPU Types'),
         sortable=False,
+        classes=(our_tables.LONG,),
     )
     usage = tables.Column(
         lambda gpu: our_tables.render_usage(gpu.used, gpu.reserved, gpu.total),

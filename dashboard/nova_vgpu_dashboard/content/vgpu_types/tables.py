@@ -81,17 +81,19 @@ def _in_gib(usage: types.TypeUsage) -> typing.Any:
 class VGPUTypesTable(our_tables.OrderedTable):
     rules = rows.RULES
 
-    name = tables.WrappingColumn(
+    name = tables.Column(
         'name',
         verbose_name=_('vGPU Type'),
         sortable=False,
         link=find_gpus_url,
         empty_value=_('Unknown'),
+        classes=(our_tables.LONG,),
     )
-    model = tables.WrappingColumn(
+    model = tables.Column(
         lambda usage: usage.facts.model,
         verbose_name=_('Model'),
         sortable=False,
+        classes=(our_tables.LONG,),
     )
     framebuffer = tables.Column(
         _in_gib, verbose_name=_('Frame Buffer'), sortable=False
@@ -101,8 +103,11 @@ class VGPUTypesTable(our_tables.OrderedTable):
         verbose_name=_('Series'),
         sortable=False,
     )
-    resource_class = tables.WrappingColumn(
-        'resource_class', verbose_name=_('Resource Class'), sortable=False
+    resource_class = tables.Column(
+        'resource_class',
+        verbose_name=_('Resource Class'),
+        sortable=False,
+        classes=(our_tables.LONG,),
     )
     gpus = tables.Column('gpus', verbose_name=_('GPUs'), sortable=False)
     hosts = tables.Column('hosts', verbose_name=_('Hosts'), sortable=False)
@@ -117,11 +122,12 @@ class VGPUTypesTable(our_tables.OrderedTable):
     largest = tables.Column(
         'largest', verbose_name=_('Most Free on a Host'), sortable=False
     )
-    flavors = tables.WrappingColumn(
+    flavors = tables.Column(
         lambda usage: ', '.join(usage.flavors) or None,
         verbose_name=_('Flavors'),
         sortable=False,
         empty_value=_('None'),
+        classes=(our_tables.LONG,),
     )
 
     def get_object_id(self, datum: types.TypeUsage) -> str:
