@@ -44,10 +44,18 @@ class TestFlavorForm(base.AdminPages):
         self.nova = self.cloud.connection.compute
 
     def send(self, **changes: str) -> http.HttpResponse:
+        """By the button that creates."""
         response: http.HttpResponse = self.client.post(
-            urls.reverse(base.CREATE), FORM | changes
+            f'{urls.reverse(base.CREATE)}?create=1', FORM | changes
         )
         return response
+
+    def preview(self, **changes: str) -> str:
+        """By the other button, or the key Enter; nothing is created."""
+        response = self.client.post(urls.reverse(base.CREATE), FORM | changes)
+        self.assertEqual(200, response.status_code)
+        self.assertEqual([], self.nova.created)
+        return base.parse(response).text
 
     def refuse(self, **changes: str) -> str:
         """The page with the form again; nothing was created."""
@@ -88,11 +96,11 @@ class TestFlavorForm(base.AdminPages):
     def test_a_flavor_that_is_not_public(self) -> None:
         form: dict[str, typing.Any] = dict(FORM)
         del form['is_public']
-        self.client.post(urls.reverse(base.CREATE), form)
+        self.client.post(f'{urls.reverse(base.CREATE)}?create=1', form)
         self.assertIs(False, self.nova.created[0]['is_public'])
 
     def test_the_preview_changes_nothing(self) -> None:
-        text = self.refuse(preview='1', page_size='large')
+        text = self.preview(page_size='large')
         self.assertIn('would be created with these extra specs', text)
         self.assertIn('trait:CUSTOM_VGPU_TYPE_A40_8Q=required', text)
         self.assertIn('hw:mem_page_size=large', text)
@@ -105,7 +113,7 @@ class TestFlavorForm(base.AdminPages):
         )
         self.nova.created.clear()
         self.cloud.flavors = (made,)
-        text = self.refuse(preview='1')
+        text = self.preview()
         self.assertIn('Nova cannot change that: use another name', text)
 
     def test_what_the_cloud_refuses_is_said_in_the_words_of_the_form(

@@ -133,14 +133,14 @@ class TestHostileNames(base.AdminPages):
         for field in test_flavor_form.FORM:
             response = self.client.post(
                 urls.reverse(base.CREATE),
-                test_flavor_form.FORM | {field: ATTACK, 'preview': '1'},
+                test_flavor_form.FORM | {field: ATTACK},
             )
             self.require_harmless(response)
 
     def test_the_message_about_a_new_flavor(self) -> None:
         self.cloud.gpus = (clouds.gpu('compute1'),)
         self.client.post(
-            urls.reverse(base.CREATE),
+            f'{urls.reverse(base.CREATE)}?create=1',
             test_flavor_form.FORM | {'name': ATTACK},
         )
         self.assertEqual(1, len(self.cloud.connection.compute.created))

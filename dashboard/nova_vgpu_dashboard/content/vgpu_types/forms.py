@@ -53,6 +53,9 @@ _FIELDS = {
     '--type': _TYPE,
     '--page-size': _PAGE_SIZE,
 }
+#: In the URL of the button that creates. Not its name: Horizon's scripts
+#: disable the buttons of a form that is sent, and then it has no name.
+CREATE = 'create'
 #: More would not fit Nova's columns.
 _LARGEST = 2**31 - 1
 
@@ -128,7 +131,7 @@ class CreateFlavorForm(forms.SelfHandlingForm):
         self, request: http.HttpRequest, data: dict[str, typing.Any]
     ) -> bool:
         """Whether the flavor is there; it is not after a preview."""
-        is_preview = 'preview' in request.POST
+        is_preview = CREATE not in request.GET
         try:
             outcome = flavor_creation.ensure_flavor(
                 self.cloud,
