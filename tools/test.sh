@@ -34,6 +34,9 @@ system_packages test
 if [[ " ${environments[*]} " == *" lab"* ]]; then
     system_packages lab
 fi
+if [[ " ${environments[*]} " == *" browser "* ]]; then
+    system_packages browser
+fi
 if [[ " ${environments[*]} " == *" bench "* ]]; then
     system_packages bench
 fi
