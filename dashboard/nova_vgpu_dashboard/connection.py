@@ -34,6 +34,8 @@ from nova_vgpu.cloud import reader
 from nova_vgpu.cloud import service_errors
 
 _SERVICES = ('compute', 'identity', 'placement')
+# In seconds, for each request: a service that hangs shall not stop Horizon.
+_TIMEOUT = 60.0
 
 
 def connect(request: http.HttpRequest) -> reader.Cloud:
@@ -49,6 +51,7 @@ def connect(request: http.HttpRequest) -> reader.Cloud:
         auth=token_endpoint.Token(urls['identity'], request.user.token.id),
         original_ip=auth_utils.get_client_ip(request),
         verify=_choose_verification(),
+        timeout=_TIMEOUT,
     )
     overrides: dict[str, typing.Any] = {
         f'{service}_endpoint_override': url for service, url in urls.items()

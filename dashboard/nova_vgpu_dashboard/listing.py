@@ -119,10 +119,10 @@ class Page(typing.Generic[T]):
         return self.place.on_page(page + 1).encode()
 
 
-def turn_to(
-    place: Place, entries: Iterable[T], rules: Rules[T], size: int
-) -> Page[T]:
-    """The page of a list; the last one if there are fewer."""
+def put_in_order(
+    place: Place, entries: Iterable[T], rules: Rules[T]
+) -> tuple[T, ...]:
+    """All that the filters of a place select, in its order."""
     found = [
         entry
         for entry in entries
@@ -133,12 +133,20 @@ def turn_to(
     # Twice, so that entries that are equal stay in the usual order.
     found.sort(key=rules.orders[rules.default])
     found.sort(key=rules.orders[place.sort], reverse=place.is_descending)
+    return tuple(found)
+
+
+def turn_to(
+    place: Place, entries: Iterable[T], rules: Rules[T], size: int
+) -> Page[T]:
+    """The page of a list; the last one if there are fewer."""
+    found = put_in_order(place, entries, rules)
     pages = max(-(-len(found) // size), 1)
     page = min(place.page, pages)
     start = (page - 1) * size
     end = min(start + size, len(found))
     return Page(
-        tuple(found[start:end]),
+        found[start:end],
         place.on_page(page),
         len(found),
         min(start + 1, end),

@@ -86,13 +86,16 @@ class Compute:
 
 @dataclasses.dataclass
 class Identity:
-    """Keystone, as far as projects have names."""
+    """Keystone, as far as projects have names; ``failure`` is raised."""
 
     names: dict[str, str] = dataclasses.field(
         default_factory=lambda: {PROJECT: 'research'}
     )
+    failure: Exception | None = None
 
     def projects(self) -> Iterator[typing.Any]:
+        if self.failure is not None:
+            raise self.failure
         for identity, name in self.names.items():
             yield types.SimpleNamespace(id=identity, name=name)
 
@@ -105,12 +108,16 @@ class Connection:
 
 @dataclasses.dataclass
 class Cloud:
-    """In place of :class:`reader.Cloud`; ``failure`` is what it raises."""
+    """In place of :class:`reader.Cloud`.
+
+    ``failure`` is what Placement leads to, ``flavor_failure`` what Nova does.
+    """
 
     gpus: tuple[fleet.GPU, ...] = ()
     flavors: tuple[cloud_flavors.Flavor, ...] = ()
     consumers: tuple[reader.Consumer, ...] = ()
     failure: exception.NovaVGPUError | None = None
+    flavor_failure: exception.NovaVGPUError | None = None
     connection: Connection = dataclasses.field(default_factory=Connection)
 
     def list_gpus(self) -> tuple[fleet.GPU, ...]:
@@ -119,6 +126,8 @@ class Cloud:
         return self.gpus
 
     def list_flavors(self) -> tuple[cloud_flavors.Flavor, ...]:
+        if self.flavor_failure is not None:
+            raise self.flavor_failure
         return self.flavors
 
     def read_inventory(self, found: fleet.GPU) -> fleet.GPU:

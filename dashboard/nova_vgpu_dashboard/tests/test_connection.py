@@ -140,6 +140,10 @@ class TestConnection(test.SimpleTestCase):
             connection.connect(request_of(*everywhere('http://127.0.0.1:1')))
         self.assertIn('Placement did not tell', str(raised.exception))
 
+    def test_a_service_that_hangs_is_not_waited_for_forever(self) -> None:
+        cloud = connection.connect(request_of(*everywhere(self.url)))
+        self.assertEqual(60.0, cloud.connection.session.timeout)
+
     def test_certificates(self) -> None:
         for settings, verify in (
             ({}, True),

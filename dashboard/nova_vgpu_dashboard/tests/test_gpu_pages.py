@@ -12,6 +12,8 @@
 
 import urllib.parse
 
+from keystoneauth1 import exceptions as ksa_exceptions
+
 from nova_vgpu import exception
 from nova_vgpu.cloud import reader
 from nova_vgpu_dashboard.tests import base
@@ -66,8 +68,12 @@ class TestListOfGPUs(base.AdminPages):
 
     def test_the_picture_tells_in_words_what_it_shows(self) -> None:
         page = self.read(base.GPUS)
-        self.assertIn('3 GPUs on 3 hosts, 11 of 28 vGPUs used.', page.text)
-        self.assertIn('A40: 2 GPUs, 7 of 12 vGPUs used, 1 fenced', page.text)
+        self.assertIn(
+            'GPUs: 3, hosts: 3, vGPUs used: 11 of 28, fenced: 1', page.text
+        )
+        self.assertIn(
+            'A40, GPUs: 2, vGPUs used: 7 of 12, fenced: 1', page.text
+        )
         self.assertIn('?model=A40&type=A40-8Q', page.links())
 
     def test_hosts_are_in_their_order(self) -> None:
@@ -184,6 +190,13 @@ class TestPageOfAGPU(base.AdminPages):
         self.assertIn(f'/identity/{clouds.PROJECT}/detail/', page.links())
         self.assertIn('Not a server on this host', page.text)
         self.assertIn('f00d', page.text, 'the id of a project without a name')
+
+    def test_projects_have_ids_without_keystone(self) -> None:
+        self.cloud.connection.identity.failure = ksa_exceptions.Forbidden()
+        self.cloud.consumers = (
+            reader.Consumer(clouds.uuid_of('s'), 1, 's', clouds.PROJECT),
+        )
+        self.assertIn(f's 1 {clouds.PROJECT}', self.read_gpu().text)
 
     def test_a_gpu_of_novas_own_driver(self) -> None:
         unknown = clouds.gpu('compute3', traits=())

@@ -32,6 +32,7 @@ from nova_vgpu_dashboard import connection
 from nova_vgpu_dashboard import listing
 from nova_vgpu_dashboard import picture
 from nova_vgpu_dashboard import projects
+from nova_vgpu_dashboard.content.gpus import choosers
 from nova_vgpu_dashboard.content.gpus import nova_conf
 from nova_vgpu_dashboard.content.gpus import rows
 from nova_vgpu_dashboard.content.gpus import tables as gpu_tables
@@ -74,45 +75,8 @@ class IndexView(tables.DataTableView):
             'fleet': picture.Group('', '', gpus),
             'groups': picture.make_groups(gpus),
             'host': place.filter_of('host'),
-            'choosers': [
-                Chooser(
-                    'model',
-                    _('Model'),
-                    _as_pairs(gpu.facts.model for gpu in gpus),
-                    place.filter_of('model'),
-                ),
-                Chooser(
-                    'type',
-                    _('vGPU type'),
-                    _as_pairs(name for g in gpus for name in g.facts.types),
-                    place.filter_of('type'),
-                ),
-                Chooser(
-                    'state',
-                    _('State'),
-                    [
-                        (state.value, text)
-                        for state, (text, _colour) in gpu_tables.STATES.items()
-                    ],
-                    place.filter_of('state'),
-                ),
-            ],
+            'choosers': choosers.list_choosers(gpus, place),
         }
-
-
-class Chooser(typing.NamedTuple):
-    """A filter with the values that it can have, and their texts."""
-
-    name: str
-    label: typing.Any
-    choices: typing.Sequence[tuple[str, typing.Any]]
-    chosen: str
-
-
-def _as_pairs(
-    found: typing.Iterable[str | None],
-) -> list[tuple[str, str]]:
-    return [(value, value) for value in listing.list_choices(found)]
 
 
 class DetailView(views.HorizonTemplateView):

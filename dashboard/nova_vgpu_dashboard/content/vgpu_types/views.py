@@ -56,11 +56,11 @@ class IndexView(tables.DataTableView):
             return (), ()
 
     def get_data(self) -> tuple[types.TypeUsage, ...]:
-        listed = types.list_types(*self.found)
-        place = rows.RULES.parse(self.request.GET).on_page(1)
-        # There are as many as vendors sell: all of them on one page.
-        size = max(len(listed), 1)
-        return listing.turn_to(place, listed, rows.RULES, size).entries
+        return listing.put_in_order(
+            rows.RULES.parse(self.request.GET),
+            types.list_types(*self.found),
+            rows.RULES,
+        )
 
     def get_context_data(self, **kwargs: typing.Any) -> dict[str, typing.Any]:
         context: dict[str, typing.Any] = super().get_context_data(**kwargs)

@@ -1,0 +1,58 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The filters above the list of GPUs whose values can be listed."""
+
+from collections.abc import Iterable
+from collections.abc import Sequence
+import dataclasses
+import typing
+
+from django.utils.translation import gettext_lazy as _
+
+from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu_dashboard import listing
+from nova_vgpu_dashboard.content.gpus import tables
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Chooser:
+    """A filter with the values that it can have, and their texts."""
+
+    name: str
+    label: typing.Any
+    choices: Sequence[tuple[str, typing.Any]]
+    chosen: str
+
+
+def list_choosers(
+    gpus: Sequence[fleet.GPU], place: listing.Place
+) -> list[Chooser]:
+    models = _as_pairs(gpu.facts.model for gpu in gpus)
+    types = _as_pairs(name for gpu in gpus for name in gpu.facts.types)
+    states = [
+        (state.value, text) for state, (text, _colour) in tables.STATES.items()
+    ]
+    return [
+        Chooser(name, label, choices, place.filter_of(name))
+        for name, label, choices in (
+            ('model', _('Model'), models),
+            ('type', _('vGPU type'), types),
+            ('state', _('State'), states),
+        )
+    ]
+
+
+def _as_pairs(
+    found: Iterable[str | None],
+) -> list[tuple[str, typing.Any]]:
+    return [(value, value) for value in listing.list_choices(found)]
