@@ -27,6 +27,7 @@ from nova_vgpu_dashboard.tests import clouds
 GPUS = 'horizon:admin:gpus:index'
 GPU = 'horizon:admin:gpus:detail'
 TYPES = 'horizon:admin:vgpu_types:index'
+FLAVORS = 'horizon:project:vgpu_flavors:index'
 CREATE = 'horizon:admin:vgpu_types:create_flavor'
 
 

@@ -100,6 +100,7 @@ class TestHostileNames(base.AdminPages):
             ),
         )
         self.require_shown(self.open(base.TYPES))
+        self.require_shown(self.open(base.FLAVORS))
 
     def test_server_and_project(self) -> None:
         gpu = clouds.gpu('compute1')
