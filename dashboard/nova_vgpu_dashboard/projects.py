@@ -25,6 +25,7 @@ from nova_vgpu import exception
 from nova_vgpu.cloud import names
 from nova_vgpu.cloud import reader
 from nova_vgpu.cloud import service_errors
+from nova_vgpu.cloud.usage import consumers as cloud_consumers
 
 LOG = logging.getLogger(__name__)
 
@@ -33,12 +34,12 @@ LOG = logging.getLogger(__name__)
 class NamedConsumer:
     """What has vGPUs of a GPU, and the name of its project if it is known."""
 
-    consumer: reader.Consumer
+    consumer: cloud_consumers.Consumer
     project_name: str | None = None
 
 
 def name_projects(
-    cloud: reader.Cloud, consumers: Sequence[reader.Consumer]
+    cloud: reader.Cloud, consumers: Sequence[cloud_consumers.Consumer]
 ) -> list[NamedConsumer]:
     known = _list_names(cloud) if consumers else {}
     return [

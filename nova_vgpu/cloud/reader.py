@@ -19,7 +19,6 @@ up to ``_MOST_INVENTORIES`` for GPUs that may be fenced.
 
 from collections.abc import Callable
 from collections.abc import Mapping
-import dataclasses
 import functools
 
 from openstack import connection as sdk_connection
@@ -33,6 +32,8 @@ from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu.cloud.gpus import whole_gpu_fleet
 from nova_vgpu.cloud.orders import fitting
 from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.usage import consumers
+from nova_vgpu.cloud.usage import records
 from nova_vgpu.placement import client
 from nova_vgpu.placement import connection as placement_connection
 
@@ -41,22 +42,9 @@ _PROVIDERS = '/resource_providers'
 # memory; the others are asked for only if GPUs are missing in the answers.
 _ASKED_FOR = ('MEMORY_MB', 'DISK_GB', 'VCPU', 'PCPU', 'VGPU')
 _MOST_INVENTORIES = 50
+_MOST_OTHERS = 10
 
 _of_nova = functools.partial(service_errors.explain, 'Nova')
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Consumer:
-    """What has vGPUs of a GPU: a server, in most cases.
-
-    ``name`` is None if Nova has no such server on the host: it is being
-    moved, or its allocation is left over.
-    """
-
-    uuid: str
-    vgpus: int
-    name: str | None = None
-    project: str | None = None
 
 
 class Cloud:
@@ -162,33 +150,50 @@ class Cloud:
             f'Aggregates: {listed or "none"}.'
         )
 
-    def list_consumers(self, gpu: fleet.GPU) -> tuple[Consumer, ...]:
-        """What has vGPUs of a GPU, in the order of names.
+    def list_consumers(self, gpu: fleet.GPU) -> tuple[consumers.Consumer, ...]:
+        """What has vGPUs of a GPU, or the GPU, in the order of names.
 
-        Nova is asked for names only: for more it would ask Neutron about each
-        server. Placement knows the projects.
+        Placement is asked once for the consumers, and Nova once for the
+        servers of the GPU's host: a host has few of them, whatever the size of
+        the cloud, and their details have the project and the state. Nova asks
+        Neutron for the security groups of all of them together. What is not a
+        server of the host is a migration, or left over: Placement is asked
+        about each, but not about more than ``_MOST_OTHERS``.
+
+        :raises PlacementError: if Placement refuses or does not answer.
+        :raises CloudError: if Nova does.
         """
-        path = f'{_PROVIDERS}/{gpu.uuid}/allocations'
-        allocated = self._get(path)['allocations']
-        if not allocated:
+        allocations = records.list_allocations(self.services, (gpu,))
+        if not allocations:
             return ()
+        servers = self._list_servers(gpu.host)
+        others = consumers.find_others(allocations, servers)[:_MOST_OTHERS]
+        answers = self.services.ask_placement_each(
+            [f'/allocations/{uuid}' for uuid in others]
+        )
+        return consumers.merge(
+            allocations,
+            servers,
+            {
+                uuid: answer.get('project_id')
+                for uuid, answer in zip(others, answers, strict=True)
+                if answer is not None
+            },
+        )
+
+    def _list_servers(self, host: str) -> dict[str, consumers.Server]:
+        """The servers of a compute node by their UUIDs."""
         with _of_nova('list servers'):
-            servers = {
-                server.id: names.printable(server.name)
-                for server in self.connection.compute.servers(
-                    details=False, all_projects=True, node=gpu.host
+            return {
+                found.id: consumers.Server(
+                    names.printable(found.name or ''),
+                    found.project_id,
+                    found.status,
+                )
+                for found in self.connection.compute.servers(
+                    all_projects=True, node=host
                 )
             }
-        found = [
-            Consumer(
-                uuid,
-                sum(given['resources'].values()),
-                servers.get(uuid),
-                self._get(f'/allocations/{uuid}').get('project_id'),
-            )
-            for uuid, given in allocated.items()
-        ]
-        return tuple(sorted(found, key=lambda c: (c.name or '', c.uuid)))
 
     def read_candidates(self, query: Mapping[str, str]) -> fitting.Candidates:
         """The ways to serve a request now.

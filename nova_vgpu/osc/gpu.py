@@ -14,17 +14,16 @@
 
 import argparse
 from collections.abc import Sequence
-import dataclasses
 import typing
 
 from cliff import columns
 from cliff import lister
 from cliff import show
 
-from nova_vgpu.cloud import reader
 from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu.cloud.gpus import selection
 from nova_vgpu.cloud.gpus import whole_gpu_fleet
+from nova_vgpu.cloud.usage import consumers
 from nova_vgpu.osc import base
 
 _FIELDS: tuple[base.Field[fleet.GPU], ...] = (
@@ -110,7 +109,7 @@ class ShowGPU(base.Command, show.ShowOne):
         return tuple(fields), tuple(fields.values())
 
 
-class Servers(columns.FormattableColumn[Sequence[reader.Consumer]]):
+class Servers(columns.FormattableColumn[Sequence[consumers.Consumer]]):
     """Servers: some lines each for people, a list for machines."""
 
     unit = 'vGPUs'
@@ -119,10 +118,7 @@ class Servers(columns.FormattableColumn[Sequence[reader.Consumer]]):
         return '\n'.join(_describe(found, self.unit) for found in self._value)
 
     def machine_readable(self) -> typing.Any:
-        return [
-            dataclasses.asdict(consumer) | {'gpus': 0}
-            for consumer in self._value
-        ]
+        return [_encode(found, found.vgpus, 0) for found in self._value]
 
 
 class WholeServers(Servers):
@@ -131,13 +127,22 @@ class WholeServers(Servers):
     unit = 'GPUs'
 
     def machine_readable(self) -> typing.Any:
-        return [
-            dataclasses.asdict(consumer) | {'vgpus': 0, 'gpus': consumer.vgpus}
-            for consumer in self._value
-        ]
+        return [_encode(found, 0, found.vgpus) for found in self._value]
 
 
-def _describe(consumer: reader.Consumer, unit: str) -> str:
+def _encode(
+    consumer: consumers.Consumer, vgpus: int, gpus: int
+) -> dict[str, typing.Any]:
+    return {
+        'uuid': consumer.uuid,
+        'vgpus': vgpus,
+        'name': consumer.name,
+        'project': consumer.project,
+        'gpus': gpus,
+    }
+
+
+def _describe(consumer: consumers.Consumer, unit: str) -> str:
     name, kind = consumer.name, 'server'
     if name is None:
         name, kind = 'Not a server on this host', 'consumer'

@@ -19,9 +19,9 @@ import typing
 import uuid
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import reader
 from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu.cloud.orders import flavors as cloud_flavors
+from nova_vgpu.cloud.usage import consumers as cloud_consumers
 
 A40 = (
     'CUSTOM_VGPU_TYPE_A40_8Q',
@@ -108,14 +108,14 @@ class Connection:
 
 @dataclasses.dataclass
 class Cloud:
-    """In place of :class:`reader.Cloud`.
+    """In place of :class:`nova_vgpu.cloud.reader.Cloud`.
 
     ``failure`` is what Placement leads to, ``flavor_failure`` what Nova does.
     """
 
     gpus: tuple[fleet.GPU, ...] = ()
     flavors: tuple[cloud_flavors.Flavor, ...] = ()
-    consumers: tuple[reader.Consumer, ...] = ()
+    consumers: tuple[cloud_consumers.Consumer, ...] = ()
     failure: exception.NovaVGPUError | None = None
     flavor_failure: exception.NovaVGPUError | None = None
     connection: Connection = dataclasses.field(default_factory=Connection)
@@ -133,5 +133,7 @@ class Cloud:
     def read_inventory(self, found: fleet.GPU) -> fleet.GPU:
         return found
 
-    def list_consumers(self, found: fleet.GPU) -> tuple[reader.Consumer, ...]:
+    def list_consumers(
+        self, found: fleet.GPU
+    ) -> tuple[cloud_consumers.Consumer, ...]:
         return self.consumers

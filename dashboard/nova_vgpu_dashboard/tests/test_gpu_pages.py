@@ -15,7 +15,7 @@ import urllib.parse
 from keystoneauth1 import exceptions as ksa_exceptions
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import reader
+from nova_vgpu.cloud.usage import consumers
 from nova_vgpu_dashboard.tests import base
 from nova_vgpu_dashboard.tests import clouds
 
@@ -180,9 +180,9 @@ class TestPageOfAGPU(base.AdminPages):
     def test_servers_lead_to_their_pages(self) -> None:
         server = clouds.uuid_of('server')
         self.cloud.consumers = (
-            reader.Consumer(server, 2, 'desktop-1', clouds.PROJECT),
-            reader.Consumer(clouds.uuid_of('gone'), 1, None, 'f00d'),
-            reader.Consumer(clouds.uuid_of('odd'), 1, 'odd', None),
+            consumers.Consumer(server, 2, 'desktop-1', clouds.PROJECT),
+            consumers.Consumer(clouds.uuid_of('gone'), 1, None, 'f00d'),
+            consumers.Consumer(clouds.uuid_of('odd'), 1, 'odd', None),
         )
         page = self.read_gpu()
         self.assertIn('desktop-1 2 research', page.text)
@@ -194,7 +194,7 @@ class TestPageOfAGPU(base.AdminPages):
     def test_projects_have_ids_without_keystone(self) -> None:
         self.cloud.connection.identity.failure = ksa_exceptions.Forbidden()
         self.cloud.consumers = (
-            reader.Consumer(clouds.uuid_of('s'), 1, 's', clouds.PROJECT),
+            consumers.Consumer(clouds.uuid_of('s'), 1, 's', clouds.PROJECT),
         )
         self.assertIn(f's 1 {clouds.PROJECT}', self.read_gpu().text)
 

@@ -24,7 +24,7 @@ from django import http
 from django import urls
 
 from nova_vgpu import exception
-from nova_vgpu.cloud import reader
+from nova_vgpu.cloud.usage import consumers
 from nova_vgpu_dashboard.tests import base
 from nova_vgpu_dashboard.tests import clouds
 from nova_vgpu_dashboard.tests import test_flavor_form
@@ -107,7 +107,7 @@ class TestHostileNames(base.AdminPages):
         self.cloud.gpus = (gpu,)
         self.cloud.connection.identity.names[clouds.PROJECT] = ATTACK
         self.cloud.consumers = (
-            reader.Consumer(clouds.uuid_of('s'), 1, ATTACK, clouds.PROJECT),
+            consumers.Consumer(clouds.uuid_of('s'), 1, ATTACK, clouds.PROJECT),
         )
         self.require_shown(self.open(base.GPU, args=[gpu.uuid]))
 

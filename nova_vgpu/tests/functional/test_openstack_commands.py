@@ -24,6 +24,7 @@ from nova_vgpu import exception
 from nova_vgpu.cloud import reader
 from nova_vgpu.cloud.gpus import types
 from nova_vgpu.cloud.gpus import whole_gpu_fleet
+from nova_vgpu.cloud.usage import consumers
 from nova_vgpu.tests import placements
 from nova_vgpu.tests import proxy
 from nova_vgpu.tests.cloud import accounts
@@ -156,8 +157,11 @@ class CommandsTest(base.CloudTest):
         gpu = self.reader.list_gpus()[1]
         self.assertEqual(
             (
-                reader.Consumer(
-                    scene.MIGRATION, 1, None, accounts.PROJECTS['research']
+                consumers.Consumer(
+                    scene.MIGRATION,
+                    1,
+                    project=accounts.PROJECTS['research'],
+                    classes=('VGPU',),
                 ),
             ),
             self.reader.list_consumers(gpu),
