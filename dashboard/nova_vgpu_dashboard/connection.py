@@ -15,7 +15,8 @@
 The connection has the token of the user who is logged in, so services decide
 what this user may read or change. Horizon finds the URL of each service: it
 knows the catalog of the user, the region that was chosen, and the type of
-endpoint in its settings. No other token is asked for.
+endpoint in its settings. No other token is asked for: if a service does not
+accept this one, Horizon's login page is next.
 """
 
 import typing
@@ -38,6 +39,18 @@ _SERVICES = ('compute', 'identity', 'placement')
 _TIMEOUT = 60.0
 
 
+class _UserToken(token_endpoint.Token):
+    """The token of the user; a service that refuses it ends the request."""
+
+    def invalidate(self) -> bool:
+        """Called by keystoneauth after an answer 401, of any service.
+
+        :raises NotAuthenticated: which Horizon's middleware turns into the
+            login page.
+        """
+        raise exceptions.NotAuthenticated
+
+
 def connect(request: http.HttpRequest) -> reader.Cloud:
     """The cloud as the user of a request may read it.
 
@@ -45,10 +58,11 @@ def connect(request: http.HttpRequest) -> reader.Cloud:
 
     :raises CloudError: if it does not answer, or a service is not in the
         user's region.
+    :raises NotAuthenticated: here and later, if the token has expired.
     """
     urls = {service: _find_url(request, service) for service in _SERVICES}
     session = ksa_session.Session(
-        auth=token_endpoint.Token(urls['identity'], request.user.token.id),
+        auth=_UserToken(urls['identity'], request.user.token.id),
         original_ip=auth_utils.get_client_ip(request),
         verify=_choose_verification(),
         timeout=_TIMEOUT,

@@ -27,6 +27,12 @@ def explain(service: str, what: str) -> Iterator[None]:
     """Raise :class:`exception.CloudError` if a service does not do that."""
     try:
         yield
+    except sdk_exceptions.ForbiddenException as error:
+        # The details name the permission, as policy files do.
+        reason = names.printable(str(error.details or error))
+        raise exception.CloudError(
+            f'{service} does not permit you to {what}: {reason}'
+        ) from error
     except (
         sdk_exceptions.SDKException,
         ksa_exceptions.ClientException,

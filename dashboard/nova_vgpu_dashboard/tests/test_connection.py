@@ -18,6 +18,7 @@ import typing
 
 from django import test
 from django.test import utils
+from horizon import exceptions
 
 from nova_vgpu import exception
 from nova_vgpu_dashboard import connection
@@ -40,6 +41,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
     """Placement of a cloud without hosts."""
 
     seen: typing.ClassVar[list[tuple[str, dict[str, str]]]]
+    #: What requests with a token are answered with.
+    refusal: typing.ClassVar[list[int]]
 
     def log_message(self, format: str, *_args: typing.Any) -> None:
         """Not on the terminal."""
@@ -48,7 +51,10 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.seen.append((self.path, dict(self.headers.items())))
         answer = ANSWERS.get(self.path.partition('?')[0])
         body = json.dumps(answer).encode()
-        self.send_response(404 if answer is None else 200)
+        status = 404 if answer is None else 200
+        if self.refusal and 'X-Auth-Token' in self.headers:
+            (status,) = self.refusal
+        self.send_response(status)
         self.send_header('Content-Type', 'application/json')
         self.send_header('Content-Length', str(len(body)))
         self.end_headers()
@@ -89,7 +95,10 @@ class TestConnection(test.SimpleTestCase):
     def setUp(self) -> None:
         super().setUp()
         seen: list[tuple[str, dict[str, str]]] = []
-        handler = type('Handler', (_Handler,), {'seen': seen})
+        self.refusal: list[int] = []
+        handler = type(
+            'Handler', (_Handler,), {'seen': seen, 'refusal': self.refusal}
+        )
         server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), handler)
         self.addCleanup(server.server_close)
         threading.Thread(
@@ -139,6 +148,26 @@ class TestConnection(test.SimpleTestCase):
         with self.assertRaises(exception.CloudError) as raised:
             connection.connect(request_of(*everywhere('http://127.0.0.1:1')))
         self.assertIn('Placement did not tell', str(raised.exception))
+
+    def test_a_token_that_no_service_accepts_leads_to_the_login(self) -> None:
+        cloud = connection.connect(request_of(*everywhere(self.url)))
+        self.refusal.append(401)
+        for ask in (
+            cloud.list_gpus,
+            cloud.list_every_gpu,
+            cloud.list_flavors,
+            lambda: cloud.services.ask_keystone('list', '/projects'),
+            lambda: cloud.services.ask_placement_each(['/a', '/b']),
+        ):
+            with self.assertRaises(exceptions.NotAuthenticated):
+                ask()
+
+    def test_a_permission_that_is_missing_does_not_log_out(self) -> None:
+        cloud = connection.connect(request_of(*everywhere(self.url)))
+        self.refusal.append(403)
+        with self.assertRaises(exception.PlacementError) as raised:
+            cloud.list_every_gpu()
+        self.assertIn('requires the role "admin"', str(raised.exception))
 
     def test_a_service_that_hangs_is_not_waited_for_forever(self) -> None:
         cloud = connection.connect(request_of(*everywhere(self.url)))

@@ -10,12 +10,17 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+from unittest import mock
 import urllib.parse
 
+from django import urls
+from django.conf import settings
+from horizon import exceptions
 from keystoneauth1 import exceptions as ksa_exceptions
 
 from nova_vgpu import exception
 from nova_vgpu.cloud.usage import consumers
+from nova_vgpu_dashboard import connection
 from nova_vgpu_dashboard.tests import base
 from nova_vgpu_dashboard.tests import clouds
 
@@ -152,6 +157,20 @@ class TestListOfGPUs(base.AdminPages):
         self.assertIn('The GPUs of the cloud are unknown.', page.text)
         self.assertIn('It does not answer.', page.text)
         self.assertNotIn('Placement has no GPU yet.', page.text)
+
+
+class TestExpiredToken(base.AdminPages):
+    def test_every_page_leads_to_the_login_and_back(self) -> None:
+        def refuse(_request: object) -> None:
+            raise exceptions.NotAuthenticated
+
+        with mock.patch.object(connection, 'connect', side_effect=refuse):
+            for name, args in ((base.GPUS, ()), (base.GPU, (BUSY.uuid,))):
+                response = self.open(name, args=args)
+                self.assertEqual(302, response.status_code)
+                self.assertIn(settings.LOGIN_URL, response['Location'])
+                path = urls.reverse(name, args=args)
+                self.assertIn(f'next={path}', response['Location'])
 
 
 class TestPageOfAGPU(base.AdminPages):

@@ -12,11 +12,15 @@
 
 """Reads what the doctor of a cloud is given."""
 
+from collections.abc import Sequence
+import dataclasses
+
 from nova_vgpu.cloud import names
 from nova_vgpu.cloud import reader
 from nova_vgpu.cloud import service_errors
 from nova_vgpu.cloud import services
 from nova_vgpu.cloud.diagnose import examination
+from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu.cloud.gpus import whole_gpu_fleet
 
 # The first with UUIDs of compute nodes, which are those of their providers.
@@ -31,23 +35,39 @@ def examine(cloud: reader.Cloud) -> examination.Examination:
     :raises CloudError: if Nova or Keystone do.
     """
     asked = cloud.services
-    gpus = cloud.list_every_gpu()
+    of_gpus = examine_gpus(cloud, cloud.list_every_gpu())
     found = asked.ask_keystone('list services', '/services', type='compute')
     of_nova = frozenset(service['id'] for service in found['services'])
     endpoints = asked.ask_keystone('list endpoints', '/endpoints')
-    return examination.Examination(
-        tuple(gpu for gpu in gpus if not whole_gpu_fleet.is_gpu(gpu)),
-        cloud.list_flavors(),
-        list_nodes(asked),
-        list_limits(asked),
-        of_nova,
-        frozenset(
+    return dataclasses.replace(
+        of_gpus,
+        limits=list_limits(asked),
+        services=of_nova,
+        regions=frozenset(
             endpoint['region_id']
             for endpoint in endpoints['endpoints']
             if endpoint['service_id'] in of_nova
         ),
-        find_region(asked),
-        tuple(filter(whole_gpu_fleet.is_gpu, gpus)),
+        region=find_region(asked),
+    )
+
+
+def examine_gpus(
+    cloud: reader.Cloud, gpus: Sequence[fleet.GPU]
+) -> examination.Examination:
+    """The same without limits: Keystone is not asked.
+
+    Nova is asked for all flavors and all compute nodes, 1,000 of them with
+    each request.
+
+    :param gpus: every GPU of the cloud.
+    :raises CloudError: if Nova refuses or does not answer.
+    """
+    return examination.Examination(
+        tuple(gpu for gpu in gpus if not whole_gpu_fleet.is_gpu(gpu)),
+        cloud.list_flavors(),
+        list_nodes(cloud.services),
+        whole=tuple(filter(whole_gpu_fleet.is_gpu, gpus)),
     )
 
 

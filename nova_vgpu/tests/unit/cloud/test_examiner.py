@@ -82,6 +82,7 @@ class TestExaminer(testtools.TestCase):
     def test_whole_gpus_are_not_taken_for_those_with_vgpus(self) -> None:
         shared, whole = clouds.gpu('c 84'), clouds.whole('c C1')
         asked: typing.Any = Services(
+            page(),
             {'services': [{'id': 'nova'}]},
             {
                 'endpoints': [
@@ -89,7 +90,6 @@ class TestExaminer(testtools.TestCase):
                     {'service_id': 'glance', 'region_id': 'C'},
                 ]
             },
-            page(),
             {'registered_limits': []},
         )
         asked.connection = types.SimpleNamespace(compute=Compute('A'))
@@ -101,6 +101,17 @@ class TestExaminer(testtools.TestCase):
         found = examiner.examine(cloud)
         self.assertEqual(((shared,), (whole,)), (found.gpus, found.whole))
         self.assertEqual(('A', {'A'}), (found.region, found.regions))
+
+    def test_gpus_are_examined_without_keystone(self) -> None:
+        shared, whole = clouds.gpu('c 84'), clouds.whole('c C1')
+        asked: typing.Any = Services(page('c'), page())
+        cloud: typing.Any = types.SimpleNamespace(
+            services=asked, list_flavors=lambda: ()
+        )
+        found = examiner.examine_gpus(cloud, (shared, whole))
+        self.assertEqual(((shared,), (whole,)), (found.gpus, found.whole))
+        self.assertEqual(({'c'}, ()), (found.nodes, found.limits))
+        self.assertEqual([], asked.answers)
 
     def test_names_of_limits_are_escaped(self) -> None:
         limit = {
