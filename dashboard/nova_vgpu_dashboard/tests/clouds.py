@@ -20,6 +20,7 @@ import uuid
 
 from nova_vgpu import exception
 from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.gpus import whole_gpu_fleet
 from nova_vgpu.cloud.orders import flavors as cloud_flavors
 from nova_vgpu.cloud.usage import consumers as cloud_consumers
 
@@ -30,6 +31,12 @@ A40 = (
     'CUSTOM_VGPU_FRAMEBUFFER_8G',
 )
 T4 = ('CUSTOM_VGPU_TYPE_T4_2Q', 'CUSTOM_GPU_MODEL_T4')
+WHOLE = (
+    'COMPUTE_MANAGED_PCI_DEVICE',
+    'CUSTOM_GPU_MODEL_A40',
+    'CUSTOM_GPU_VENDOR_NVIDIA',
+    'OWNER_NOVA',
+)
 PROJECT = '4e5ea4c4000000000000000000000002'
 
 
@@ -51,6 +58,22 @@ def gpu(
         host,
         f'pci_0000_{bus}_00_0',
         (fleet.Stock(resource_class, capacity, used, reserved),),
+        frozenset(traits),
+    )
+
+
+def whole(
+    host: str,
+    bus: str = 'C1',
+    used: int = 0,
+    traits: tuple[str, ...] = WHOLE,
+) -> fleet.GPU:
+    """A GPU that Nova passes through."""
+    return fleet.GPU(
+        uuid_of(f'{host} {bus}'),
+        host,
+        f'0000:{bus}:00.0',
+        (fleet.Stock('CUSTOM_GPU_A40', 1, used, 0),),
         frozenset(traits),
     )
 
@@ -107,6 +130,27 @@ class Connection:
 
 
 @dataclasses.dataclass
+class Services:
+    """Requests to Nova for its compute nodes; ``failure`` is raised."""
+
+    nodes: tuple[str, ...]
+    failure: exception.NovaVGPUError | None = None
+
+    def ask_nova(
+        self, what: str, path: str, _version: str, **query: str
+    ) -> typing.Any:
+        assert path == '/os-hypervisors', path
+        if self.failure is not None:
+            raise self.failure
+        nodes = () if 'marker' in query else self.nodes
+        return {
+            'hypervisors': [
+                {'id': node, 'hypervisor_hostname': node} for node in nodes
+            ]
+        }
+
+
+@dataclasses.dataclass
 class Cloud:
     """In place of :class:`nova_vgpu.cloud.reader.Cloud`.
 
@@ -119,11 +163,26 @@ class Cloud:
     failure: exception.NovaVGPUError | None = None
     flavor_failure: exception.NovaVGPUError | None = None
     connection: Connection = dataclasses.field(default_factory=Connection)
+    #: The compute nodes; None for all hosts of GPUs.
+    nodes: tuple[str, ...] | None = None
+    consumer_failure: exception.NovaVGPUError | None = None
+
+    @property
+    def services(self) -> Services:
+        hosts = tuple(gpu.host for gpu in self.gpus)
+        return Services(
+            hosts if self.nodes is None else self.nodes, self.flavor_failure
+        )
+
+    def list_every_gpu(self) -> tuple[fleet.GPU, ...]:
+        if self.failure is not None:
+            raise self.failure
+        return self.gpus
 
     def list_gpus(self) -> tuple[fleet.GPU, ...]:
         if self.failure is not None:
             raise self.failure
-        return self.gpus
+        return tuple(g for g in self.gpus if not whole_gpu_fleet.is_gpu(g))
 
     def list_flavors(self) -> tuple[cloud_flavors.Flavor, ...]:
         if self.flavor_failure is not None:
@@ -136,4 +195,6 @@ class Cloud:
     def list_consumers(
         self, found: fleet.GPU
     ) -> tuple[cloud_consumers.Consumer, ...]:
+        if self.consumer_failure is not None:
+            raise self.consumer_failure
         return self.consumers

@@ -48,10 +48,13 @@ class TestListOfGPUs(base.AdminPages):
     def test_every_gpu_has_a_row(self) -> None:
         page = self.read(base.GPUS)
         self.assertIn(
-            'compute10 0000:42:00.0 A40 vGPU A40-8Q 1 of 6, 5 fenced 0 Fenced',
+            'compute10 0000:42:00.0 A40 vGPU A40-8Q 1 of 6, 5 fenced 0 Fenced '
+            'Warning',
             page.text,
         )
-        self.assertIn('0000:43:00.0 T4 vGPU T4-2Q 4 of 16 12 Free', page.text)
+        self.assertIn(
+            '0000:43:00.0 T4 vGPU T4-2Q 4 of 16 12 Free Good', page.text
+        )
         self.assertIn('6 of 6 0 Full', page.text)
         self.assertIn('1 to 3 of 3', page.text)
         self.assertIn(f'/admin/gpus/{BUSY.uuid}/', page.links())
@@ -65,10 +68,10 @@ class TestListOfGPUs(base.AdminPages):
         ]
         self.assertEqual(
             [
-                *('Host', 'GPU', 'Model', 'Role', 'vGPU Types', 'vGPUs Used'),
-                *('Free', 'State'),
+                *('Host', 'GPU', 'Model', 'Role', 'vGPU Types', 'Used'),
+                *('Free', 'State', 'Health'),
             ],
-            labels[:8],
+            labels[:9],
         )
 
     def test_the_picture_tells_in_words_what_it_shows(self) -> None:
@@ -77,9 +80,74 @@ class TestListOfGPUs(base.AdminPages):
             'GPUs: 3, hosts: 3, vGPUs used: 11 of 28, fenced: 1', page.text
         )
         self.assertIn(
-            'A40, GPUs: 2, vGPUs used: 7 of 12, fenced: 1', page.text
+            'A40, GPUs: 2, used: 7 of 12 (58 %), fenced: 1', page.text
         )
         self.assertIn('?model=A40&type=A40-8Q', page.links())
+
+    def test_a_whole_gpu_has_a_row(self) -> None:
+        self.cloud.gpus = (BUSY, clouds.whole('compute4', used=1))
+        page = self.read(base.GPUS)
+        self.assertIn(
+            'compute4 0000:c1:00.0 A40 Passthrough - 1 of 1 0 Full Good',
+            page.text,
+        )
+        self.assertIn(
+            'GPUs: 2, hosts: 2, vGPUs used: 6 of 6, whole GPUs used: 1 of 1',
+            page.text,
+        )
+        self.assertIn('Passthrough A40, GPUs: 1, used: 1 of 1', page.text)
+        self.assertIn('?model=A40&role=passthrough', page.links())
+        self.assertEqual(['compute4'], self.list_hosts('role=passthrough'))
+        self.assertEqual(['compute2'], self.list_hosts('role=vGPU'))
+
+    def test_problems_are_those_of_the_doctor(self) -> None:
+        self.cloud.nodes = ('compute2', 'compute9')
+        self.cloud.flavors = (clouds.flavor('lost', resources__VGPU='99'),)
+        page = self.read(base.GPUS)
+        for text in (
+            'Error flavor-too-large Flavor lost asks for 99 VGPU',
+            'Warning host-unknown Nova does not list a compute node compute10',
+            'Warning gpu-fenced GPU 0000:42:00.0 of host compute10 is fenced',
+            'compute10_pci_0000_42_00_0: reserved: 5, used: 1',
+            'Cure: If it is to serve, see "nova-vgpu doctor" on the host.',
+        ):
+            self.assertIn(text, page.text)
+
+    def test_problems_of_one_kind_are_one(self) -> None:
+        self.cloud.gpus = tuple(
+            clouds.gpu(f'compute{number}', '42', 1, 1, 5)
+            for number in range(1000)
+        )
+        page = self.read(base.GPUS)
+        self.assertIn('And 999 more of this kind.', page.text)
+        self.assertEqual(1, len(page.find('details')))
+
+    def test_no_problem(self) -> None:
+        self.cloud.gpus = (FREE,)
+        self.cloud.flavors = (clouds.flavor('any', resources__VGPU='1'),)
+        text = self.read(base.GPUS).text
+        self.assertIn('Problems Placement and Nova know of none.', text)
+
+    def test_gpus_are_shown_without_nova(self) -> None:
+        self.cloud.flavor_failure = exception.CloudError('Nova is down.')
+        page = self.read(base.GPUS)
+        self.assertIn('Problems are unknown. Nova is down.', page.text)
+        self.assertIn('4 of 16 12 Free Unknown', page.text)
+        self.assertEqual(3, len(self.list_hosts('health=unknown')))
+
+    def test_gpus_that_serve_nothing_are_elsewhere(self) -> None:
+        text = self.read(base.GPUS).text
+        self.assertIn('"nova-vgpu gpu list" on a host shows them.', text)
+
+    def test_the_picture_of_many_gpus_is_small(self) -> None:
+        self.cloud.gpus = tuple(
+            clouds.gpu(f'compute{number}', used=3) for number in range(1000)
+        )
+        response = self.open(base.GPUS)
+        page = base.parse(response)
+        self.assertIn('A tile stands for up to 5 GPUs', page.text)
+        (frames,) = page.find('path', **{'class': 'nova-vgpu-frame'})
+        self.assertEqual(200, (frames['d'] or '').count('M'))
 
     def test_hosts_are_in_their_order(self) -> None:
         self.assertEqual(
@@ -95,6 +163,16 @@ class TestListOfGPUs(base.AdminPages):
             ('state=full', ['compute2']),
             ('state=fenced', ['compute10']),
             ('model=A40&state=free', []),
+            ('role=vGPU', ['compute2', 'compute9', 'compute10']),
+            ('role=passthrough', []),
+            ('health=good', ['compute2', 'compute9']),
+            ('health=warning', ['compute10']),
+            ('health=error', []),
+            ('free=1', ['compute9']),
+            ('free=12', ['compute9']),
+            ('free=13', []),
+            ('free=0', ['compute2', 'compute9', 'compute10']),
+            ('free=many', ['compute2', 'compute9', 'compute10']),
             ('model=nothing', []),
         ):
             self.assertEqual(hosts, self.list_hosts(query), query)
@@ -104,7 +182,8 @@ class TestListOfGPUs(base.AdminPages):
         self.assertIn('No GPU matches the filters.', page.text)
 
     def test_a_filter_stays_in_its_field(self) -> None:
-        page = self.read(base.GPUS, 'host=e1&state=fenced')
+        page = self.read(base.GPUS, 'host=e1&state=fenced&free=0')
+        self.assertEqual('0', page.find('input', name='free')[0]['value'])
         self.assertEqual('e1', page.find('input', name='host')[0]['value'])
         (chosen,) = (
             found
@@ -118,6 +197,7 @@ class TestListOfGPUs(base.AdminPages):
             ('-host', ['compute10', 'compute9', 'compute2']),
             ('usage', ['compute10', 'compute9', 'compute2']),
             ('-free', ['compute9', 'compute2', 'compute10']),
+            ('-health', ['compute10', 'compute2', 'compute9']),
         ):
             self.assertEqual(hosts, self.list_hosts(f'sort={sort}'), sort)
 
@@ -199,12 +279,15 @@ class TestPageOfAGPU(base.AdminPages):
     def test_servers_lead_to_their_pages(self) -> None:
         server = clouds.uuid_of('server')
         self.cloud.consumers = (
-            consumers.Consumer(server, 2, 'desktop-1', clouds.PROJECT),
+            consumers.Consumer(
+                *(server, 2, 'desktop-1', clouds.PROJECT, 'SHUTOFF'),
+                classes=('CUSTOM_X', 'VGPU'),
+            ),
             consumers.Consumer(clouds.uuid_of('gone'), 1, None, 'f00d'),
             consumers.Consumer(clouds.uuid_of('odd'), 1, 'odd', None),
         )
         page = self.read_gpu()
-        self.assertIn('desktop-1 2 research', page.text)
+        self.assertIn('desktop-1 SHUTOFF 2 CUSTOM_X, VGPU research', page.text)
         self.assertIn(f'/admin/instances/{server}/detail', page.links())
         self.assertIn(f'/identity/{clouds.PROJECT}/detail/', page.links())
         self.assertIn('Not a server on this host', page.text)
@@ -215,7 +298,75 @@ class TestPageOfAGPU(base.AdminPages):
         self.cloud.consumers = (
             consumers.Consumer(clouds.uuid_of('s'), 1, 's', clouds.PROJECT),
         )
-        self.assertIn(f's 1 {clouds.PROJECT}', self.read_gpu().text)
+        self.assertIn(f's unknown 1 {clouds.PROJECT}', self.read_gpu().text)
+
+    def test_the_page_is_shown_without_the_names_of_servers(self) -> None:
+        self.cloud.consumer_failure = exception.CloudError(
+            'Nova does not permit you to list servers'
+        )
+        page = self.read_gpu()
+        self.assertIn(
+            'The servers that use this GPU are unknown. Nova does not permit '
+            'you to list servers',
+            page.text,
+        )
+        self.assertNotIn('No server uses this GPU.', page.text)
+        self.assertIn('VGPU 6 of 6 used', page.text)
+
+    def test_a_whole_gpu(self) -> None:
+        gpu = clouds.whole('compute2', used=1)
+        self.cloud.gpus = (BUSY, gpu)
+        self.cloud.consumers = (
+            consumers.Consumer(
+                *(clouds.uuid_of('s'), 1, 's', clouds.PROJECT, 'ACTIVE'),
+                classes=('CUSTOM_GPU_A40',),
+            ),
+        )
+        page = self.read(base.GPU, args=[gpu.uuid])
+        for text in (
+            'Role Passthrough',
+            'GPUs Resource Class Project s ACTIVE 1 CUSTOM_GPU_A40 research',
+            '[pci] report_in_placement = true',
+        ):
+            self.assertIn(text, page.text)
+        self.assertNotIn('Frame buffer', page.text)
+
+    def test_neighbours(self) -> None:
+        traits = (*clouds.WHOLE, 'CUSTOM_NVLINK_ISLAND_0')
+        gpu = clouds.whole('compute2', 'C1', traits=traits)
+        near = clouds.whole('compute2', 'C2', traits=traits)
+        self.cloud.gpus = (BUSY, gpu, near, FREE)
+        page = self.read(base.GPU, args=[gpu.uuid])
+        self.assertIn(
+            'Other GPUs of compute2 0000:c2:00.0 A40, same island: NVLink 0 '
+            '0000:41:00.0 A40 GPUs reach each other',
+            page.text,
+        )
+        self.assertIn(f'/admin/gpus/{near.uuid}/', page.links())
+        self.assertIn(f'/admin/gpus/{BUSY.uuid}/', page.links())
+        self.assertNotIn(f'/admin/gpus/{FREE.uuid}/', page.links())
+
+    def test_problems_of_a_gpu(self) -> None:
+        bare = clouds.gpu('compute2', '44', traits=())
+        self.cloud.gpus = (BUSY, FENCED, bare)
+        page = self.read(base.GPU, args=[FENCED.uuid])
+        self.assertIn('Warning gpu-fenced GPU 0000:42:00.0', page.text)
+        page = self.read(base.GPU, args=[bare.uuid])
+        self.assertIn('traits-missing', page.text)
+        text = self.read_gpu().text
+        self.assertIn('Problems Placement and Nova know of none.', text)
+
+    def test_problems_of_a_gpu_are_unknown_without_nova(self) -> None:
+        self.cloud.flavor_failure = exception.CloudError('Nova is down.')
+        text = self.read_gpu().text
+        self.assertIn('Health Unknown', text)
+        self.assertIn('Problems are unknown. Nova is down.', text)
+
+    def test_a_gpu_is_unknown_without_placement(self) -> None:
+        self.cloud.failure = exception.PlacementError('It does not answer.')
+        page = self.read_gpu()
+        self.assertIn('The GPUs of the cloud are unknown.', page.text)
+        self.assertIn('It does not answer.', page.text)
 
     def test_a_gpu_of_novas_own_driver(self) -> None:
         unknown = clouds.gpu('compute3', traits=())

@@ -81,6 +81,32 @@ class TestHostileNames(base.AdminPages):
             self.require_shown(self.open(name))
         self.require_shown(self.open(base.GPU, args=[gpu.uuid]))
 
+    def test_problems(self) -> None:
+        gpu = clouds.gpu(ATTACK, capacity=1, used=1, reserved=5)
+        self.cloud.gpus = (gpu,)
+        self.cloud.nodes = ()
+        self.cloud.flavors = (clouds.flavor(ATTACK, resources__VGPU='99'),)
+        self.require_shown(self.open(base.GPUS))
+        self.require_shown(self.open(base.GPU, args=[gpu.uuid]))
+
+    def test_errors_of_nova(self) -> None:
+        gpu = clouds.gpu('compute1')
+        self.cloud.gpus = (gpu,)
+        self.cloud.flavor_failure = exception.CloudError(ATTACK)
+        self.cloud.consumer_failure = exception.CloudError(ATTACK)
+        self.require_shown(self.open(base.GPUS))
+        self.require_shown(self.open(base.GPU, args=[gpu.uuid]))
+
+    def test_whole_gpu(self) -> None:
+        traits = (*clouds.WHOLE, f'CUSTOM_NVLINK_ISLAND_{ATTACK}')
+        gpus = (
+            clouds.whole(ATTACK, 'C1', traits=traits),
+            clouds.whole(ATTACK, 'C2', traits=traits),
+        )
+        self.cloud.gpus = gpus
+        self.require_shown(self.open(base.GPUS))
+        self.require_shown(self.open(base.GPU, args=[gpus[0].uuid]))
+
     def test_resource_class(self) -> None:
         gpu = clouds.gpu('compute1', resource_class=ATTACK)
         self.cloud.gpus = (gpu,)
@@ -115,13 +141,20 @@ class TestHostileNames(base.AdminPages):
         self.cloud.failure = exception.PlacementError(ATTACK)
         for name in (base.GPUS, base.TYPES, base.CREATE):
             self.require_shown(self.open(name))
-        self.open(base.GPU, args=[clouds.uuid_of('x')])
+        uuid = clouds.uuid_of('x')
+        self.require_shown(self.open(base.GPU, args=[uuid]))
+        # The next page has the message.
+        self.cloud.failure = exception.NotInCloud(ATTACK)
+        self.open(base.GPU, args=[uuid])
         self.cloud.failure = None
         self.require_shown(self.open(base.GPUS))
 
     def test_query_strings(self) -> None:
         self.cloud.gpus = (clouds.gpu('compute1'),)
-        for name in ('host', 'model', 'type', 'state', 'sort', 'page', 'x'):
+        for name in (
+            *('host', 'model', 'role', 'type', 'state', 'health', 'free'),
+            *('sort', 'page', 'x'),
+        ):
             response = self.open(base.GPUS, f'{name}={QUOTED}')
             self.require_harmless(response)
         for name in (base.TYPES, base.CREATE):

@@ -35,6 +35,20 @@ class TestLines(unittest.TestCase):
             'resource_class = CUSTOM_A40', nova_conf.write(gpu)[-1]
         )
 
+    def test_a_whole_gpu(self) -> None:
+        self.assertEqual(
+            (
+                '[pci]',
+                'report_in_placement = true',
+                'device_spec = {"address": "0000:c1:00.0",',
+                '    "managed": "yes",',
+                '    "resource_class": "CUSTOM_GPU_A40",',
+                '    "traits": "CUSTOM_GPU_MODEL_A40,CUSTOM_GPU_VENDOR_NVIDIA"'
+                '}',
+            ),
+            nova_conf.write(clouds.whole('compute1')),
+        )
+
     def test_nothing_is_guessed(self) -> None:
         several = (*clouds.A40, 'CUSTOM_VGPU_TYPE_A40_4Q')
         for traits in ((), several):

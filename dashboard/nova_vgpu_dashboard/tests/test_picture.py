@@ -18,22 +18,56 @@ from nova_vgpu_dashboard.tests import clouds
 
 class TestGroups(unittest.TestCase):
     def test_gpus_of_a_model_and_type_are_together(self) -> None:
-        found = picture.make_groups(
+        found = picture.make_fleet(
             [
                 clouds.gpu('compute1', '41', used=2),
                 clouds.gpu('compute1', '42', traits=()),
                 clouds.gpu('compute2', '41', traits=clouds.T4),
                 clouds.gpu('compute2', '42', 1, 1, 5),
+                clouds.whole('compute3', used=1),
             ]
         )
         self.assertEqual(
-            [('A40', 'A40-8Q', 2), ('T4', 'T4-2Q', 1), ('', '', 1)],
-            [(group.model, group.type, group.count) for group in found],
+            [
+                *(('A40', '', 1, True), ('A40', 'A40-8Q', 2, False)),
+                *(('T4', 'T4-2Q', 1, False), ('', '', 1, False)),
+            ],
+            [(g.model, g.type, g.count, g.is_whole) for g in found.groups],
         )
-        first = found[0]
+        second = found.groups[1]
         self.assertEqual(
-            (2, 3, 12, 1), (first.hosts, first.used, first.total, first.fenced)
+            (3, 12, 25, 1),
+            (second.used, second.total, second.percent, second.fenced),
         )
+        self.assertEqual(
+            (5, 3, 3, 24, 1, 1),
+            (
+                *(found.count, found.hosts, found.used, found.total),
+                *(found.whole_used, found.fenced),
+            ),
+        )
+
+    def test_a_cloud_without_gpus(self) -> None:
+        self.assertEqual(picture.Fleet((), (), 1, 0), picture.make_fleet([]))
+
+    def test_a_tile_stands_for_several_gpus_of_a_large_cloud(self) -> None:
+        for count, each, tiles in (
+            (1, 1, 1),
+            (200, 1, 200),
+            (201, 2, 101),
+            (1000, 5, 200),
+        ):
+            found = picture.make_fleet([clouds.gpu('compute1')] * count)
+            self.assertEqual(each, found.each, count)
+            drawn = found.groups[0].tiles.frames
+            self.assertEqual(tiles, drawn.count('M'), count)
+
+    def test_groups_without_number_are_left_out(self) -> None:
+        found = picture.make_fleet(
+            clouds.gpu('compute1', traits=(f'CUSTOM_GPU_MODEL_{number}',))
+            for number in range(30)
+        )
+        self.assertEqual((24, 6), (len(found.groups), found.more))
 
 
 class TestTiles(unittest.TestCase):
@@ -48,9 +82,21 @@ class TestTiles(unittest.TestCase):
         tiles = picture.draw([clouds.gpu('compute1', '41', 1, 1, 5)])
         self.assertEqual('M0 0l10 10M10 0l-10 10', tiles.fenced)
 
+    def test_a_tile_of_several_gpus_shows_all_of_them(self) -> None:
+        tiles = picture.draw(
+            [clouds.gpu('a', used=6), clouds.gpu('b', '42', 1, 0, 5)], 2
+        )
+        self.assertEqual('M0 0h10v10h-10z', tiles.frames)
+        self.assertEqual('M0 5h10v5h-10z', tiles.used)
+
+    def test_a_tile_with_a_fenced_gpu_is_crossed_out(self) -> None:
+        fenced = clouds.gpu('compute1', '41', 1, 1, 5)
+        tiles = picture.draw([clouds.gpu('a')] * 4 + [fenced], 5)
+        self.assertEqual('M0 0l10 10M10 0l-10 10', tiles.fenced)
+
     def test_many_gpus_are_in_lines(self) -> None:
-        tiles = picture.draw([clouds.gpu('compute1')] * 41)
-        self.assertEqual((478, 22), (tiles.width, tiles.height))
+        tiles = picture.draw([clouds.gpu('compute1')] * 26)
+        self.assertEqual((298, 22), (tiles.width, tiles.height))
         self.assertTrue(tiles.frames.endswith('M0 12h10v10h-10z'))
 
     def test_little_is_not_nothing_and_much_is_not_all(self) -> None:

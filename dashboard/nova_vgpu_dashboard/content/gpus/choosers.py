@@ -19,8 +19,8 @@ import typing
 
 from django.utils.translation import gettext_lazy as _
 
-from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu_dashboard import listing
+from nova_vgpu_dashboard.content.gpus import rows as gpu_rows
 from nova_vgpu_dashboard.content.gpus import tables
 
 
@@ -35,19 +35,26 @@ class Chooser:
 
 
 def list_choosers(
-    gpus: Sequence[fleet.GPU], place: listing.Place
+    rows: Sequence[gpu_rows.Row], place: listing.Place
 ) -> list[Chooser]:
-    models = _as_pairs(gpu.facts.model for gpu in gpus)
-    types = _as_pairs(name for gpu in gpus for name in gpu.facts.types)
+    models = _as_pairs(row.gpu.facts.model for row in rows)
+    types = _as_pairs(name for row in rows for name in row.gpu.facts.types)
+    roles = [(role.value, text) for role, text in tables.ROLES.items()]
     states = [
         (state.value, text) for state, (text, _colour) in tables.STATES.items()
+    ]
+    healths = [
+        (health.value, text)
+        for health, (text, _colour) in tables.HEALTHS.items()
     ]
     return [
         Chooser(name, label, choices, place.filter_of(name))
         for name, label, choices in (
             ('model', _('Model'), models),
+            ('role', _('Role'), roles),
             ('type', _('vGPU type'), types),
             ('state', _('State'), states),
+            ('health', _('Health'), healths),
         )
     ]
 

@@ -13,22 +13,28 @@
 """The lines of nova.conf that declare a GPU as Placement has it.
 
 They have the form of those that ``nova-vgpu config generate`` writes on the
-host. A provider that does not have the traits of exactly one type may be that
-of Nova's own driver, and then these lines would be guesses.
+host, for a whole GPU with ``--passthrough``. A provider that does not have the
+traits of exactly one type may be that of Nova's own driver, and then these
+lines would be guesses.
 """
 
 from collections.abc import Iterator
 
 from nova_vgpu import values
 from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.gpus import whole_gpu_fleet
 from nova_vgpu.conf import opts
 from nova_vgpu.generate import ini
 
 _USUAL_CLASS = 'VGPU'
+# Nova adds traits that begin with these.
+_OF_NOVA = ('COMPUTE_', 'OWNER_')
 
 
 def write(gpu: fleet.GPU) -> tuple[str, ...]:
     """The lines; none if they cannot be known."""
+    if whole_gpu_fleet.is_gpu(gpu):
+        return tuple(_write_whole(gpu))
     parsed = values.PciAddress.parse_node_device_name(gpu.device)
     if parsed is None or len(gpu.facts.types) != 1:
         return ()
@@ -44,3 +50,18 @@ def _write(gpu: fleet.GPU, name: str) -> Iterator[str]:
     classes = [stock.resource_class for stock in gpu.stocks]
     if len(classes) == 1 and classes[0] != _USUAL_CLASS:
         yield f'resource_class = {classes[0]}'
+
+
+def _write_whole(gpu: fleet.GPU) -> Iterator[str]:
+    own = [t for t in gpu.traits if not t.startswith(_OF_NOVA)]
+    yield '[pci]'
+    yield 'report_in_placement = true'
+    yield from ini.write_json(
+        'device_spec',
+        {
+            'address': gpu.address,
+            'managed': 'yes',
+            'resource_class': ', '.join(sorted(gpu.classes)),
+            'traits': ','.join(sorted(own)),
+        },
+    )

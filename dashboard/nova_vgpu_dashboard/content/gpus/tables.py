@@ -20,6 +20,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 from horizon import tables
 
+from nova_vgpu import values
 from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu_dashboard import tables as our_tables
 from nova_vgpu_dashboard.content.gpus import rows
@@ -30,14 +31,36 @@ STATES = {
     fleet.State.FULL: (pgettext_lazy('State of a GPU', 'Full'), 'info'),
     fleet.State.FENCED: (pgettext_lazy('State of a GPU', 'Fenced'), 'danger'),
 }
+ROLES = {
+    values.Role.VGPU: pgettext_lazy('Role of a GPU', 'vGPU'),
+    values.Role.PASSTHROUGH: pgettext_lazy('Role of a GPU', 'Passthrough'),
+}
+HEALTHS = {
+    rows.Health.GOOD: (pgettext_lazy('Health of a GPU', 'Good'), 'success'),
+    rows.Health.NOTE: (pgettext_lazy('Health of a GPU', 'Note'), 'info'),
+    rows.Health.WARNING: (
+        pgettext_lazy('Health of a GPU', 'Warning'),
+        'warning',
+    ),
+    rows.Health.ERROR: (pgettext_lazy('Health of a GPU', 'Error'), 'danger'),
+    rows.Health.UNKNOWN: (
+        pgettext_lazy('Health of a GPU', 'Unknown'),
+        'default',
+    ),
+}
 
 
-def render_state(gpu: fleet.GPU) -> str:
-    text, colour = STATES[gpu.state]
-    label: str = loader.render_to_string(
+def render_label(label: tuple[typing.Any, str]) -> str:
+    text, colour = label
+    found: str = loader.render_to_string(
         'nova_vgpu_dashboard/_label.html', {'text': text, 'colour': colour}
     )
-    return label
+    return found
+
+
+def render_usage(row: rows.Row) -> str:
+    gpu = row.gpu
+    return our_tables.render_usage(gpu.used, gpu.reserved, gpu.total)
 
 
 def find_url(gpu: fleet.GPU) -> str:
@@ -49,44 +72,52 @@ class GPUsTable(our_tables.OrderedTable):
     rules = rows.RULES
 
     host = tables.Column(
-        'host',
+        lambda row: row.gpu.host,
         verbose_name=_('Host'),
         sortable=False,
         classes=(our_tables.LONG,),
     )
     address = tables.Column(
-        'address', verbose_name=_('GPU'), sortable=False, link=find_url
+        lambda row: row.gpu.address,
+        verbose_name=_('GPU'),
+        sortable=False,
+        link=lambda row: find_url(row.gpu),
     )
     model = tables.Column(
-        lambda gpu: gpu.facts.model,
+        lambda row: row.gpu.facts.model,
         verbose_name=_('Model'),
         sortable=False,
         classes=(our_tables.LONG,),
     )
     role = tables.Column(
-        lambda gpu: _('vGPU'), verbose_name=_('Role'), sortable=False
+        lambda row: ROLES[row.role], verbose_name=_('Role'), sortable=False
     )
     types = tables.Column(
-        lambda gpu: ', '.join(gpu.facts.types) or None,
+        lambda row: ', '.join(row.gpu.facts.types) or None,
         verbose_name=_('vGPU Types'),
         sortable=False,
         classes=(our_tables.LONG,),
     )
-    usage = tables.Column(
-        lambda gpu: our_tables.render_usage(gpu.used, gpu.reserved, gpu.total),
-        verbose_name=_('vGPUs Used'),
+    usage = tables.Column(render_usage, verbose_name=_('Used'), sortable=False)
+    free = tables.Column(
+        lambda row: row.gpu.free, verbose_name=_('Free'), sortable=False
+    )
+    state = tables.Column(
+        lambda row: render_label(STATES[row.gpu.state]),
+        verbose_name=_('State'),
         sortable=False,
     )
-    free = tables.Column('free', verbose_name=_('Free'), sortable=False)
-    state = tables.Column(
-        render_state, verbose_name=_('State'), sortable=False
+    health = tables.Column(
+        lambda row: render_label(HEALTHS[row.health]),
+        verbose_name=_('Health'),
+        sortable=False,
     )
 
-    def get_object_id(self, datum: fleet.GPU) -> str:
-        return datum.uuid
+    def get_object_id(self, datum: rows.Row) -> str:
+        return datum.gpu.uuid
 
-    def get_object_display(self, datum: fleet.GPU) -> str:
-        return datum.name
+    def get_object_display(self, datum: rows.Row) -> str:
+        return datum.gpu.name
 
     class Meta:
         name = 'gpus'

@@ -10,9 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-import testtools
-
 from openstack import exceptions as sdk_exceptions
+import testtools
 
 from nova_vgpu import exception
 from nova_vgpu.cloud import service_errors
