@@ -59,11 +59,19 @@ class Problems:
     @property
     def kinds(self) -> tuple[Kind, ...]:
         """The most severe kinds of findings: a page has room for some."""
+        return self._kinds[:_MOST_KINDS]
+
+    @property
+    def more(self) -> int:
+        """The number of kinds that are left out."""
+        return len(self._kinds) - len(self.kinds)
+
+    @functools.cached_property
+    def _kinds(self) -> tuple[Kind, ...]:
         found = collections.defaultdict(list)
         for finding in self.findings:
             found[finding.code].append(finding)
-        kinds = [Kind(each[0], len(each)) for each in found.values()]
-        return tuple(kinds[:_MOST_KINDS])
+        return tuple(Kind(each[0], len(each)) for each in found.values())
 
     def list_of(self, gpu: fleet.GPU) -> tuple[values.Finding, ...] | None:
         """Those about a GPU or its host; None if that is unknown."""
