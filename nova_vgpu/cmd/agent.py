@@ -20,6 +20,7 @@ import signal
 
 from nova_vgpu import values
 from nova_vgpu.cmd import changes
+from nova_vgpu.host import source
 from nova_vgpu.host import systemd
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import host_access
@@ -128,7 +129,7 @@ class Agent(changes.HostCommand):
             )
             yield _show_nothing
             return
-        collector = exporter.Collector()
+        collector = exporter.Collector(source.find_own_name())
         host, port = parsed_args.metrics_address
         with exporter.serve(collector, host, port) as port:
             where = f'[{host}]' if ':' in host else host

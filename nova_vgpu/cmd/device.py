@@ -20,6 +20,7 @@ import typing
 from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import function_states
 from nova_vgpu.plan import type_matching
 
 _Row = tuple[typing.Any, ...]
@@ -71,7 +72,8 @@ def _rows(gpu: values.PhysicalGPU, names: Mapping[str, str]) -> Iterator[_Row]:
             of_type = _type(vgpu, names), str(gpu), 'VF', vgpu.type_id
             yield (address, str(gpu), 'vGPU', *of_type)
             continue
-        yield (address, str(gpu), _state(vf), '-', str(gpu), 'VF', '-')
+        state = function_states.find_state(vf).value
+        yield (address, str(gpu), state, '-', str(gpu), 'VF', '-')
         for vgpu in vf.vgpus:
             yield _mdev_row(gpu, address, vgpu, names)
 
@@ -90,11 +92,3 @@ def _type(vgpu: values.VGPU, names: Mapping[str, str]) -> str:
     return capabilities.short_name(
         values.VGPUType(vgpu.type_id, names.get(vgpu.type_id))
     )
-
-
-def _state(vf: values.VirtualFunction) -> str:
-    if vf.vgpus:
-        return 'taken'
-    if any(offer.available for offer in vf.offers):
-        return 'free'
-    return 'full' if vf.offers or vf.vendor_vfio else 'no types'

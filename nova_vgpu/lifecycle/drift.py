@@ -77,7 +77,7 @@ def report(
     configuration: values.Configuration,
     warn: host_access.Warn,
 ) -> values.DriftReport:
-    """The drift of the host, and when it was last applied.
+    """The drift of the host, its name, and when it was last applied.
 
     :raises HostUnreadable: if the host cannot be read.
     :raises StateUnusable: if what is remembered cannot be read.
@@ -92,6 +92,8 @@ def report(
             warn,
             lambda: f'new-{next(numbers)}',
         )
+        node = host_access.read_node_name(connection)
+    found = dataclasses.replace(found, node=node)
     try:
         log = journal.Journal(access.state).read()
     except exception.StateDamaged:

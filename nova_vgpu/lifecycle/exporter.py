@@ -30,6 +30,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.lifecycle import agent
+from nova_vgpu.lifecycle import details
 from nova_vgpu.plan import capacity
 from nova_vgpu.plan import type_matching
 
@@ -53,13 +54,49 @@ METRICS = (
         ('gpu', 'type'),
         'vGPUs of a type that can still be created on a GPU.',
     ),
+    (
+        _GAUGE,
+        'functions',
+        ('gpu', 'state'),
+        'Virtual functions of a GPU.',
+    ),
+    (
+        _GAUGE,
+        'function_info',
+        ('gpu', 'function', 'state', 'type', 'vgpu', 'server'),
+        'A function that can have vGPUs, or a vGPU on it.',
+    ),
     (_GAUGE, 'problems', ('severity', 'code'), 'Problems of the host.'),
+    (
+        _GAUGE,
+        'problem_info',
+        ('severity', 'code', 'subject', 'finding', 'cure'),
+        'A problem of the host.',
+    ),
     (_GAUGE, 'drift_steps', ('gpu',), 'Steps that an apply would take now.'),
+    (
+        _GAUGE,
+        'drift_info',
+        ('gpu', 'step'),
+        'A step that an apply would take now.',
+    ),
     (
         _GAUGE,
         'refused',
         ('gpu',),
         'Differences from the declaration that stay because of guests.',
+    ),
+    (
+        _GAUGE,
+        'refused_info',
+        ('gpu', 'finding', 'cure'),
+        'A difference that stays because of a guest.',
+    ),
+    (
+        _GAUGE,
+        'agent_info',
+        ('compute_node',),
+        'The name of the compute node in Nova and Placement.',
     ),
     (
         _GAUGE,
@@ -85,14 +122,16 @@ METRICS = (
 )
 
 Family = core.GaugeMetricFamily | core.CounterMetricFamily
-# The name of a metric, its label values and the number.
-_Number = tuple[str, tuple[str, ...], float]
 
 
 class Collector(registry.Collector):
-    """The numbers of the last round."""
+    """The numbers of the last round.
 
-    def __init__(self) -> None:
+    :param node: what Nova calls the compute node, until a round tells.
+    """
+
+    def __init__(self, node: str = '') -> None:
+        self._node = node
         self._families: tuple[Family, ...] = ()
         self.registry = registry.CollectorRegistry()
         self.registry.register(self)
@@ -101,15 +140,17 @@ class Collector(registry.Collector):
         self, report: values.DriftReport | None, tally: agent.Tally
     ) -> None:
         """Replace all numbers."""
+        if report is not None and report.node is not None:
+            self._node = report.node
         # One assignment, so that no scrape sees half of it.
-        self._families = make_families(report, tally)
+        self._families = make_families(report, tally, self._node)
 
     def collect(self) -> Iterator[core.Metric]:
         yield from self._families
 
 
 def make_families(
-    report: values.DriftReport | None, tally: agent.Tally
+    report: values.DriftReport | None, tally: agent.Tally, node: str = ''
 ) -> tuple[Family, ...]:
     """Every metric; without a report only the numbers of the agent."""
     families = {
@@ -117,10 +158,17 @@ def make_families(
         for kind, name, labels, text in METRICS
     }
     numbers = [*_count_rounds(tally)]
+    if node:
+        numbers.append(('agent_info', (node,), 1))
     if report is not None:
-        numbers += _count_gpus(report)
-        numbers += _count_vgpus(report)
+        names = type_matching.list_type_names(report.host)
+        numbers += _count_gpus(report, names)
+        numbers += _count_vgpus(report, names)
         numbers += _count_drift(report)
+        numbers += details.describe_functions(
+            report, lambda type_id: _label(type_id, names)
+        )
+        numbers += details.describe_findings(report)
     # Two ids with one name are one series: the same one twice is an error.
     series = {(name, labels): value for name, labels, value in numbers}
     for (name, labels), value in series.items():
@@ -128,7 +176,7 @@ def make_families(
     return tuple(families.values())
 
 
-def _count_rounds(tally: agent.Tally) -> Iterator[_Number]:
+def _count_rounds(tally: agent.Tally) -> Iterator[details.Number]:
     yield 'rounds_total', (), tally.rounds
     yield 'round_failures_total', (), tally.failures
     yield 'last_round_success', (), not tally.is_failing
@@ -139,14 +187,15 @@ def _count_rounds(tally: agent.Tally) -> Iterator[_Number]:
         yield 'repair_steps_total', (outcome,), counts.get(outcome, 0)
 
 
-def _count_gpus(report: values.DriftReport) -> Iterator[_Number]:
+def _count_gpus(
+    report: values.DriftReport, names: Mapping[str, str]
+) -> Iterator[details.Number]:
     plan = report.plan
     serving = len(plan.serving)
     assigned_gpus = len(plan.gpus) - len(plan.left_alone)
     yield 'gpus', ('serving',), serving
     yield 'gpus', ('not-serving',), assigned_gpus - serving
     yield 'gpus', ('left-alone',), len(plan.left_alone)
-    names = type_matching.list_type_names(report.host)
     for assigned in plan.assignments:
         declared = assigned.declared
         wanted = assigned.type.id if assigned.type else declared.name
@@ -167,8 +216,9 @@ def _count_gpus(report: values.DriftReport) -> Iterator[_Number]:
             yield 'type_available', (str(gpu), label), free
 
 
-def _count_vgpus(report: values.DriftReport) -> Iterator[_Number]:
-    names = type_matching.list_type_names(report.host)
+def _count_vgpus(
+    report: values.DriftReport, names: Mapping[str, str]
+) -> Iterator[details.Number]:
     owners = report.usage.owners
     for gpu in report.plan.gpus:
         existing: collections.Counter[str] = collections.Counter()
@@ -182,7 +232,7 @@ def _count_vgpus(report: values.DriftReport) -> Iterator[_Number]:
             yield 'used', (str(gpu), label), used[label]
 
 
-def _count_drift(report: values.DriftReport) -> Iterator[_Number]:
+def _count_drift(report: values.DriftReport) -> Iterator[details.Number]:
     found = collections.Counter(
         (p.severity.value, p.code) for p in report.plan.problems
     )

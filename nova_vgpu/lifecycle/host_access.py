@@ -134,6 +134,17 @@ def read_usage(
     return values.Usage(found, known, records)
 
 
+def read_node_name(connection: typing.Any) -> str:
+    """What Nova calls the compute node.
+
+    :raises HostUnreadable: if libvirt stops answering.
+    """
+    # Not at the top: not every installation has libvirt.
+    from nova_vgpu.host import libvirt_nodes
+
+    return libvirt_nodes.get_host_name(connection)
+
+
 def remember(
     access: HostAccess,
     host: values.Host,

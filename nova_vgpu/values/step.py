@@ -145,7 +145,7 @@ class DriftReport:
 
     There are no ``gpu_steps`` if the configuration has to be corrected.
     ``last_apply`` is when the host was last changed by one, in seconds since
-    the epoch.
+    the epoch. ``node`` is what Nova calls the compute node, if it was asked.
     """
 
     plan: planning.Plan
@@ -153,6 +153,7 @@ class DriftReport:
     usage: vgpu_usage.Usage
     gpu_steps: tuple[GPUSteps, ...] = ()
     last_apply: float | None = None
+    node: str | None = None
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -153,6 +153,13 @@ class TestMetrics(ProcessTestCase):
         self.assertIn('nova_vgpu_gpus{state="not-serving"} 1.0\n', text)
         self.assertIn('nova_vgpu_drift_steps{gpu="0000:41:00.0"} 2.0\n', text)
         self.assertIn('nova_vgpu_rounds_total 1.0\n', text)
+        self.assertIn(
+            'nova_vgpu_agent_info{compute_node="simulated"} 1.0\n', text
+        )
+        self.assertIn(
+            'nova_vgpu_functions{gpu="0000:41:00.0",state="possible"} 32.0\n',
+            text,
+        )
         for kind, name, _labels, _text in exporter.METRICS:
             family = kind(name, name)
             self.assertIn(f'# TYPE nova_vgpu_{name} {family.type}\n', text)

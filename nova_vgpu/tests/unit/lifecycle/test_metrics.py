@@ -26,6 +26,7 @@ from nova_vgpu.tests import plans
 
 T4 = '0000:84:00.0'
 A40 = '0000:41:00.0'
+SERVER = '2f6e4b0e-0000-4000-8000-000000000001'
 Numbers = dict[tuple[str, ...], float]
 
 
@@ -92,7 +93,7 @@ class TestHost(MetricsTestCase):
     def test_capacity_and_what_is_there(self) -> None:
         (vgpu, _) = hosts.make_gpu(self.t4).all_vgpus
         guest = values.Guest(
-            uuid='2f6e4b0e-0000-4000-8000-000000000001',
+            uuid=SERVER,
             name='instance-1',
             running=False,
             mdevs=frozenset({vgpu.name}),
@@ -122,9 +123,92 @@ class TestHost(MetricsTestCase):
             ('last_apply_timestamp_seconds',), self.count(self.t4, self.a40)
         )
 
+    def test_every_difference_is_told_in_words(self) -> None:
+        planned = values.GPUSteps(
+            A40,
+            (values.SetVFs(A40, 0, 32),),
+            (values.Refusal(A40, 'It is\nin use.', 'Move it.'),),
+        )
+        found = self.count(self.t4, self.a40, gpu_steps=(planned,))
+        self.assertIn(
+            ('drift_info', A40, f'enable the 32 VFs of GPU {A40}'), found
+        )
+        self.assertIn(
+            ('refused_info', A40, 'It is in use.', 'Move it.'), found
+        )
+        (problem,) = (key for key in found if key[0] == 'problem_info')
+        self.assertEqual(('error', 'vfs-off', A40), problem[1:4])
+        self.assertIn('not enabled (0 of 32)', problem[4])
+        self.assertIn(f'nova-vgpu sriov enable {A40}', problem[5])
+
     def test_a_gpu_that_is_gone_is_in_none(self) -> None:
         found = self.count(self.t4)
         self.assertFalse(any(A40 in labels for labels in found))
+
+
+class TestFunctions(MetricsTestCase):
+    def list_functions(self, found: Numbers) -> list[tuple[str, ...]]:
+        return [key[1:] for key in found if key[0] == 'function_info']
+
+    def test_vfs_that_are_not_enabled(self) -> None:
+        found = self.count(hosts.gpu('41:00.0', boards.A40))
+        self.assertEqual(0, found['functions', A40, 'enabled'])
+        self.assertEqual(32, found['functions', A40, 'possible'])
+        self.assertEqual([], self.list_functions(found))
+
+    def test_a_virtual_function_is_a_vgpu_or_can_be_one(self) -> None:
+        card = hosts.gpu(
+            '41:00.0', boards.A40, 'nvidia-558', vfs=32, vendor_vfio=True
+        )
+        taken, *others = hosts.make_gpu(card).vfs
+        guest = values.Guest(
+            uuid=SERVER,
+            name='instance-1',
+            running=True,
+            functions=frozenset({taken.address}),
+        )
+        found = self.count(card, guests=(guest,))
+        first, *rest = self.list_functions(found)
+        address = str(taken.address)
+        self.assertEqual(
+            (A40, address, 'taken', 'A40-2Q', address, SERVER), first
+        )
+        self.assertEqual(
+            [(A40, str(vf.address), 'free', '', '', '') for vf in others],
+            rest,
+        )
+        self.assertEqual(32, found['functions', A40, 'enabled'])
+
+    def test_vgpus_and_room_on_the_gpu_itself(self) -> None:
+        card = hosts.gpu('84:00.0', boards.T4, 'nvidia-231')
+        (vgpu,) = hosts.make_gpu(card).all_vgpus
+        guest = values.Guest(
+            uuid=SERVER,
+            name='instance-1',
+            running=True,
+            mdevs=frozenset({vgpu.name}),
+        )
+        found = self.count(card, guests=(guest,))
+        self.assertEqual(
+            [
+                (T4, T4, 'taken', 'T4-2Q', vgpu.name, SERVER),
+                (T4, T4, 'free', '', '', ''),
+            ],
+            self.list_functions(found),
+        )
+        self.assertNotIn(('functions', T4, 'possible'), found)
+
+    def test_a_gpu_without_room_says_so(self) -> None:
+        card = hosts.gpu('84:00.0', boards.T4, *['nvidia-231'] * 8)
+        states = [key[2] for key in self.list_functions(self.count(card))]
+        self.assertEqual(['taken'] * 8 + ['full'], states)
+
+    def test_servers_are_not_named_by_what_users_call_them(self) -> None:
+        card = hosts.gpu('84:00.0', boards.T4, 'nvidia-231')
+        (vgpu,) = hosts.make_gpu(card).all_vgpus
+        guest = values.Guest(SERVER, 'secret', True, frozenset({vgpu.name}))
+        found = self.count(card, guests=(guest,))
+        self.assertFalse(any('secret' in text for k in found for text in k))
 
 
 class TestSeries(testtools.TestCase):
@@ -170,6 +254,28 @@ class TestAgent(testtools.TestCase):
         self.assertEqual(0, found['rounds_total',])
         self.assertEqual(1, found['last_round_success',])
         self.assertNotIn(('last_round_timestamp_seconds',), found)
+
+
+class TestComputeNode(testtools.TestCase):
+    def list_nodes(self, collector: exporter.Collector) -> list[str]:
+        return [
+            sample.labels['compute_node']
+            for family in collector.collect()
+            for sample in family.samples
+            if sample.name == 'nova_vgpu_agent_info'
+        ]
+
+    def test_it_is_known_also_while_the_host_cannot_be_read(self) -> None:
+        """Otherwise no page could say on which host the agent fails."""
+        collector = exporter.Collector('short')
+        collector.show(None, agent.Tally())
+        self.assertEqual(['short'], self.list_nodes(collector))
+        read = values.DriftReport(
+            values.Plan(), values.Host(), values.Usage(), node='long.example'
+        )
+        collector.show(read, agent.Tally())
+        collector.show(None, agent.Tally())
+        self.assertEqual(['long.example'], self.list_nodes(collector))
 
 
 class TestNames(testtools.TestCase):
