@@ -31,6 +31,7 @@ from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import details
+from nova_vgpu.lifecycle import metrics_server
 from nova_vgpu.plan import capacity
 from nova_vgpu.plan import type_matching
 
@@ -252,26 +253,28 @@ def _label(type_id: str, names: Mapping[str, str]) -> str:
 
 
 @contextlib.contextmanager
-def serve(collector: Collector, host: str, port: int) -> Iterator[int]:
+def serve(
+    collector: Collector,
+    host: str,
+    port: int,
+    tls: metrics_server.TLS | None = None,
+) -> Iterator[int]:
     """Answer scrapes until the context ends.
 
     :param port: 0 for any free port.
     :returns: the port in use.
-    :raises UsageError: if the address cannot be used.
+    :raises UsageError: if the address or a file of TLS cannot be used.
     """
-    try:
-        server, thread = prometheus_client.start_http_server(
-            port, host, collector.registry
-        )
-    except OSError as error:
-        raise exception.UsageError(
-            f'Metrics cannot be served on {host}, port {port}: '
-            f'{(error.strerror or str(error)).lower()}. Choose another '
-            '--metrics-address, or --no-metrics.'
-        ) from error
-    try:
-        yield server.server_port
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    application = prometheus_client.make_wsgi_app(collector.registry)
+    with contextlib.ExitStack() as stack:
+        try:
+            used = stack.enter_context(
+                metrics_server.serve(application, host, port, tls)
+            )
+        except OSError as error:
+            raise exception.UsageError(
+                f'Metrics cannot be served on {host}, port {port}: '
+                f'{(error.strerror or str(error)).lower()}. Choose another '
+                '--metrics-address, or --no-metrics.'
+            ) from error
+        yield used

@@ -18,6 +18,7 @@ import pathlib
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -29,6 +30,7 @@ import testtools
 
 import nova_vgpu
 from nova_vgpu.lifecycle import exporter
+from nova_vgpu.tests import certificates
 from nova_vgpu.tests.functional import agent_program
 
 SECONDS = 60
@@ -135,21 +137,42 @@ class TestSystemd(ProcessTestCase):
 
 
 class TestMetrics(ProcessTestCase):
+    def find_url(self, process: subprocess.Popen[str]) -> str:
+        for line in typing.cast(typing.TextIO, process.stderr):
+            found = re.fullmatch(
+                r'metrics: (https?://127\.0\.0\.1:\d+/metrics)\n', line
+            )
+            if found:
+                return found[1]
+        raise AssertionError('it does not say where its metrics are')
+
+    def scrape(self, url: str, context: ssl.SSLContext | None = None) -> str:
+        with request.urlopen(  # noqa: S310 - the URL is our own
+            url, timeout=SECONDS, context=context
+        ) as answer:
+            return str(answer.read().decode())
+
+    def test_with_tls_only_prometheus_can_scrape_them(self) -> None:
+        authority = certificates.Authority(self.directory, 'ca')
+        own, client = authority.issue('host'), authority.issue('prometheus')
+        process = self.start(
+            *('--interval', '3600', '--metrics-cert', own.certificate),
+            *('--metrics-key', own.key),
+            *('--metrics-client-ca', authority.certificate),
+        )
+        self.hear('READY=1')
+        url = self.find_url(process)
+        context = ssl.create_default_context(cafile=authority.certificate)
+        self.assertRaises(OSError, self.scrape, url, context)
+        context.load_cert_chain(client.certificate, client.key)
+        self.assertIn('nova_vgpu_rounds_total 1.0', self.scrape(url, context))
+
     def test_they_can_be_scraped_on_loopback(self) -> None:
         process = self.start('--interval', '3600')
         self.hear('READY=1')
-        stderr = typing.cast(typing.TextIO, process.stderr)
-        for line in stderr:
-            found = re.fullmatch(
-                r'metrics: http://127\.0\.0\.1:(\d+)/metrics\n', line
-            )
-            if found:
-                break
-        else:
-            self.fail('it does not say where its metrics are')
-        url = f'http://127.0.0.1:{found[1]}/metrics'
-        with request.urlopen(url, timeout=SECONDS) as answer:
-            text = answer.read().decode()
+        url = self.find_url(process)
+        self.assertEqual('http', url.partition(':')[0])
+        text = self.scrape(url)
         self.assertIn('nova_vgpu_gpus{state="not-serving"} 1.0\n', text)
         self.assertIn('nova_vgpu_drift_steps{gpu="0000:41:00.0"} 2.0\n', text)
         self.assertIn('nova_vgpu_rounds_total 1.0\n', text)

@@ -12,6 +12,7 @@
 
 """``nova-vgpu agent`` as an operator starts it."""
 
+import contextlib
 import os
 import signal
 import sys
@@ -132,6 +133,24 @@ class TestAgent(test_commands.CommandTestCase):
                 ('--no-metrics', '--metrics-address', '127.0.0.1:0'),
                 '--no-metrics',
             ),
+            (('--metrics-cert', 'a.pem'), '--metrics-key is missing'),
+            (('--metrics-key', 'a.key'), '--metrics-cert is missing'),
+            (('--metrics-client-ca', 'b.pem'), '--metrics-cert is missing'),
+            (
+                (
+                    *('--no-metrics', '--metrics-cert', 'a.pem'),
+                    *('--metrics-key', 'a.key'),
+                ),
+                '--no-metrics serves no metrics',
+            ),
+            (
+                (
+                    *('--metrics-cert', '/missing.pem'),
+                    *('--metrics-key', '/missing.key'),
+                    *('--metrics-address', '127.0.0.1:0'),
+                ),
+                '--metrics-cert and --metrics-key: /missing.pem',
+            ),
         ):
             answer = self.run_on_host(*self.options, *options)
             self.assertEqual((2, ''), (answer.code, answer.stdout))
@@ -146,6 +165,38 @@ class TestAgent(test_commands.CommandTestCase):
             parser = command.Agent(mock.Mock(), None).get_parser('agent')
             options = parser.parse_args(['--metrics-address', text])
             self.assertEqual(expected, options.metrics_address)
+
+    def serve_on(self, *options: str) -> str:
+        """What it says with an address; nothing is bound."""
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_vgpu.lifecycle.exporter.serve',
+                lambda *_args: contextlib.nullcontext(10041),
+            )
+        )
+        answer = self.run_on_host(*self.options, *options)
+        self.assertEqual(0, answer.code)
+        return answer.stderr
+
+    def test_it_warns_of_metrics_that_every_host_can_read(self) -> None:
+        tls = ('--metrics-cert', 'a.pem', '--metrics-key', 'a.key')
+        for options, warns, url in (
+            ((), False, 'http://127.0.0.1'),
+            (('--metrics-address', '127.0.0.9:1'), False, 'http://127.0.0.9'),
+            (('--metrics-address', 'localhost:1'), False, 'http://localhost'),
+            (('--metrics-address', '[::1]:1'), False, 'http://[::1]'),
+            (('--metrics-address', '192.0.2.7:1'), True, 'http://192.0.2.7'),
+            (('--metrics-address', '[::]:1'), True, 'http://[::]'),
+            (('--metrics-address', 'host:1', *tls), True, 'https://host'),
+            (
+                ('--metrics-address', 'h:1', *tls, '--metrics-client-ca', 'c'),
+                False,
+                'https://h',
+            ),
+        ):
+            said = self.serve_on(*options)
+            self.assertEqual(warns, '--metrics-client-ca' in said, options)
+            self.assertIn(f'metrics: {url}:10041/metrics', said)
 
     def test_only_this_host_sees_its_metrics_unless_told_so(self) -> None:
         parser = command.Agent(mock.Mock(), None).get_parser('agent')

@@ -12,15 +12,22 @@
 
 """Metrics over HTTP."""
 
+import contextlib
+import io
+import pathlib
 import socket
+import ssl
 from urllib import request
 
+import fixtures
 import testtools
 
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import exporter
+from nova_vgpu.lifecycle import metrics_server
+from nova_vgpu.tests import certificates
 
 LOOPBACK = '127.0.0.1'
 
@@ -73,3 +80,95 @@ class TestExporter(testtools.TestCase):
         shown.show(drift_of('a"\n'), agent.Tally())
         with exporter.serve(shown, LOOPBACK, 0) as port:
             self.assertIn('{gpu="a\\"\\n"} 3.0\n', self.scrape(port))
+
+
+class TestTLS(testtools.TestCase):
+    """A Prometheus on another host, which has a certificate."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.ours = certificates.Authority(self.directory, 'ours')
+        self.theirs = certificates.Authority(self.directory, 'theirs')
+        self.host = self.ours.issue('host')
+
+    def serve(self, client_ca: str | None) -> int:
+        shown = exporter.Collector()
+        shown.show(drift_of('a'), agent.Tally())
+        tls = metrics_server.TLS(
+            self.host.certificate, self.host.key, client_ca
+        )
+        server = contextlib.ExitStack()
+        self.addCleanup(server.close)
+        return server.enter_context(exporter.serve(shown, LOOPBACK, 0, tls))
+
+    def scrape(
+        self,
+        port: int,
+        trusted: certificates.Authority,
+        own: certificates.Pair | None = None,
+    ) -> str:
+        context = ssl.create_default_context(cafile=trusted.certificate)
+        if own is not None:
+            context.load_cert_chain(own.certificate, own.key)
+        url = f'https://{LOOPBACK}:{port}/metrics'
+        with request.urlopen(url, timeout=60, context=context) as answer:
+            return str(answer.read().decode())
+
+    def test_a_client_of_the_ca_reads_them(self) -> None:
+        port = self.serve(self.ours.certificate)
+        text = self.scrape(port, self.ours, self.ours.issue('prometheus'))
+        self.assertIn('nova_vgpu_drift_steps{gpu="a"} 3.0\n', text)
+
+    def test_other_clients_are_refused(self) -> None:
+        port = self.serve(self.ours.certificate)
+        for own in (None, self.theirs.issue('prometheus')):
+            # URLError, or a reset of the connection: both are OSErrors.
+            self.assertRaises(OSError, self.scrape, port, self.ours, own)
+        with self.assertRaises(OSError):
+            url = f'http://{LOOPBACK}:{port}/metrics'
+            request.urlopen(url, timeout=60)
+        text = self.scrape(port, self.ours, self.ours.issue('prometheus'))
+        self.assertIn('nova_vgpu_drift_steps', text)
+
+    def test_a_client_notices_another_host(self) -> None:
+        port = self.serve(None)
+        self.assertRaises(OSError, self.scrape, port, self.theirs)
+        self.assertIn('nova_vgpu', self.scrape(port, self.ours))
+
+    def test_a_client_that_is_silent_keeps_no_other_out(self) -> None:
+        """Nor does it keep the agent from ending: see the clean-up."""
+        port = self.serve(None)
+        with socket.create_connection((LOOPBACK, port)):
+            self.assertIn('nova_vgpu', self.scrape(port, self.ours))
+
+    def test_refused_clients_leave_nothing_in_the_log(self) -> None:
+        said = io.StringIO()
+        self.useFixture(fixtures.MonkeyPatch('sys.stderr', said))
+        port = self.serve(self.ours.certificate)
+        self.assertRaises(OSError, self.scrape, port, self.ours)
+        self.assertEqual('', said.getvalue())
+
+    def test_files_that_cannot_be_used(self) -> None:
+        nonsense = self.directory / 'nonsense.pem'
+        nonsense.write_text('nonsense')
+        certificate, key = self.host.certificate, self.host.key
+        other = self.theirs.issue('host').key
+        for tls, option in (
+            (metrics_server.TLS('/missing.pem', key), '--metrics-cert'),
+            (metrics_server.TLS(certificate, '/missing.key'), '--metrics-key'),
+            (metrics_server.TLS(certificate, other), '--metrics-key'),
+            (metrics_server.TLS(str(nonsense), key), '--metrics-cert'),
+            (
+                metrics_server.TLS(certificate, key, str(nonsense)),
+                '--metrics-client-ca',
+            ),
+            (
+                metrics_server.TLS(certificate, key, '/missing.pem'),
+                '--metrics-client-ca',
+            ),
+        ):
+            serving = exporter.serve(exporter.Collector(), LOOPBACK, 0, tls)
+            error = self.assertRaises(exception.UsageError, serving.__enter__)
+            self.assertIn(option, str(error))
+            self.assertIn('PEM format', str(error))
