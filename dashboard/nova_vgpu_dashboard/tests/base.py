@@ -29,6 +29,7 @@ GPU = 'horizon:admin:gpus:detail'
 TYPES = 'horizon:admin:vgpu_types:index'
 FLAVORS = 'horizon:project:vgpu_flavors:index'
 CREATE = 'horizon:admin:vgpu_types:create_flavor'
+FUNCTIONS = 'horizon:admin:virtual_functions:index'
 
 
 class Parser(html.parser.HTMLParser):

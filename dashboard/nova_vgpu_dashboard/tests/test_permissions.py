@@ -19,6 +19,7 @@ from django.conf import settings
 
 from nova_vgpu_dashboard.content.gpus import urls as gpu_urls
 from nova_vgpu_dashboard.content.vgpu_types import urls as type_urls
+from nova_vgpu_dashboard.content.virtual_functions import urls as function_urls
 from nova_vgpu_dashboard.tests import base
 from nova_vgpu_dashboard.tests import clouds
 
@@ -28,6 +29,7 @@ PAGES = {
     base.GPU: (GPU.uuid,),
     base.TYPES: (),
     base.CREATE: (),
+    base.FUNCTIONS: (),
 }
 
 
@@ -37,7 +39,11 @@ class TestOrdinaryUser(base.UserPages):
         self.cloud.gpus = (GPU,)
 
     def test_no_page_is_forgotten_here(self) -> None:
-        patterns = (*gpu_urls.urlpatterns, *type_urls.urlpatterns)
+        patterns = (
+            *gpu_urls.urlpatterns,
+            *type_urls.urlpatterns,
+            *function_urls.urlpatterns,
+        )
         self.assertEqual(len(PAGES), len(patterns))
 
     def test_every_page_refuses(self) -> None:
@@ -75,6 +81,7 @@ class TestAdministrator(base.AdminPages):
         links = self.read(base.GPUS).links()
         self.assertIn('/admin/gpus/', links)
         self.assertIn('/admin/vgpu_types/', links)
+        self.assertIn('/admin/virtual_functions/', links)
 
     def test_novas_policy_decides_who_creates_flavors(self) -> None:
         def refuse(rules: object, _request: object) -> bool:

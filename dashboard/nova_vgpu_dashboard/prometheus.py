@@ -1,0 +1,180 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""One request to Prometheus, and its answer in checked values.
+
+Horizon's setting ``NOVA_VGPU_PROMETHEUS`` says where it is; without it nothing
+is asked. What comes back is text of other programs: an answer of the wrong
+form is an error that the page shows. Neither the password nor the token is in
+any message, and redirects are not followed with them.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import math
+import typing
+import urllib.parse
+
+from django.conf import settings as django_settings
+import requests
+
+from nova_vgpu import exception
+from nova_vgpu.cloud import names
+
+SETTING = 'NOVA_VGPU_PROMETHEUS'
+_TIMEOUT = 10.0
+# What an answer of another form leads to.
+_WRONG_FORM = (ValueError, TypeError, LookupError, AttributeError)
+_KEYS = frozenset({'url', 'ca', 'username', 'password', 'token', 'timeout'})
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Settings:
+    """Where Prometheus is; ``verify`` is a file of CAs, or True."""
+
+    url: str
+    verify: bool | str = True
+    username: str | None = None
+    password: str = dataclasses.field(default='', repr=False)
+    token: str | None = dataclasses.field(default=None, repr=False)
+    timeout: float = _TIMEOUT
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sample:
+    """The value of a series, and when it was asked for."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+    at: float
+
+
+def read_settings() -> Settings | None:
+    """What Horizon's settings say; None if there is no Prometheus.
+
+    :raises CloudError: if they cannot be used.
+    """
+    given = getattr(django_settings, SETTING, None)
+    if not given:
+        return None
+    if not isinstance(given, Mapping) or not given.get('url'):
+        raise _wrong('it needs a dictionary with "url"')
+    unknown = sorted(str(key) for key in set(given) - _KEYS)
+    if unknown:
+        known = ', '.join(sorted(_KEYS))
+        raise _wrong(f'{", ".join(unknown)} is unknown; known are {known}')
+    url = urllib.parse.urlsplit(str(given['url']))
+    if url.scheme not in ('http', 'https') or not url.hostname:
+        raise _wrong('"url" has to be like https://prometheus.example:9090')
+    if url.username is not None:
+        raise _wrong('put the user into "username" and "password", not "url"')
+    return Settings(
+        str(given['url']).rstrip('/'),
+        given.get('ca') or True,
+        given.get('username'),
+        given.get('password') or '',
+        given.get('token'),
+        _read_timeout(given.get('timeout', _TIMEOUT)),
+    )
+
+
+def _read_timeout(given: typing.Any) -> float:
+    if isinstance(given, int | float) and 0 < given < math.inf:
+        return float(given)
+    raise _wrong('"timeout" has to be a number of seconds')
+
+
+def _wrong(what: str) -> exception.CloudError:
+    return exception.CloudError(
+        f'{SETTING} in the settings of Horizon is wrong: {what}.'
+    )
+
+
+def ask(settings: Settings, query: str) -> tuple[Sample, ...]:
+    """The series that a query selects, as they are now.
+
+    :raises CloudError: if Prometheus does not answer as it should.
+    """
+    place = f'Prometheus at {settings.url}'
+    try:
+        answer = _send(settings, query)
+    except requests.exceptions.Timeout as error:
+        raise exception.CloudError(
+            f'{place} timed out after {settings.timeout:g} s.'
+        ) from error
+    except requests.exceptions.SSLError as error:
+        raise exception.CloudError(
+            f'The certificate of {place} is not trusted. Set "ca" in '
+            f'{SETTING} to the file of its CA.'
+        ) from error
+    except (requests.exceptions.RequestException, OSError) as error:
+        raise exception.CloudError(
+            f'{place} cannot be reached: {type(error).__name__}. Check "url" '
+            f'and "ca" in {SETTING}.'
+        ) from error
+    if answer.status_code in (401, 403):
+        raise exception.CloudError(
+            f'{place} refuses the request ({answer.status_code}). Check '
+            f'"username" and "password", or "token", in {SETTING}.'
+        )
+    if answer.status_code != 200:
+        raise exception.CloudError(
+            f'{place} answers with status {answer.status_code}.'
+        )
+    try:
+        return parse(answer.json())
+    except (*_WRONG_FORM, RecursionError) as error:
+        raise exception.CloudError(
+            f'{place} does not answer in the form of its HTTP API. Check '
+            f'"url" in {SETTING}.'
+        ) from error
+
+
+def _send(settings: Settings, query: str) -> requests.Response:
+    headers = {}
+    if settings.token is not None:
+        headers['Authorization'] = f'Bearer {settings.token}'
+    auth = None
+    if settings.username is not None:
+        auth = (settings.username, settings.password)
+    return requests.get(
+        f'{settings.url}/api/v1/query',
+        params={'query': query},
+        headers=headers,
+        auth=auth,
+        verify=settings.verify,
+        timeout=settings.timeout,
+        allow_redirects=False,
+    )
+
+
+def parse(answer: typing.Any) -> tuple[Sample, ...]:
+    """The samples of an answer.
+
+    :raises ValueError, TypeError, LookupError, AttributeError: if it has
+        another form.
+    """
+    data = answer['data']
+    if answer['status'] != 'success' or data['resultType'] != 'vector':
+        raise ValueError('not a vector')
+    return tuple(_parse_sample(found) for found in data['result'])
+
+
+def _parse_sample(found: typing.Any) -> Sample:
+    at, value = (float(number) for number in found['value'])
+    if not (math.isfinite(at) and math.isfinite(value)):
+        raise ValueError('not a number')
+    labels = {
+        key: names.printable(text) for key, text in found['metric'].items()
+    }
+    return Sample(labels.pop('__name__'), labels, value, at)
