@@ -189,6 +189,13 @@ class TestSectionOfAGPU(base.AdminPages):
         )
         self.assertNotIn('A40-48Q', page.text)
 
+    def test_it_is_on_the_page_of_the_gpu(self) -> None:
+        self.cloud.gpus = (GPU,)
+        with metrics.answer(metrics.host()) as queries:
+            page = self.read(base.GPU, args=[GPU.uuid])
+        self.assertEqual([agents.write_query('compute1')], queries)
+        self.assertIn('Virtual functions 32 of 32 enabled', page.text)
+
     def test_a_host_in_order(self) -> None:
         page = self.show(metrics.host())
         self.assertIn('The agent found no problem.', page.text)

@@ -31,6 +31,7 @@ from nova_vgpu.cloud.gpus import neighbours
 from nova_vgpu.cloud.gpus import selection
 from nova_vgpu.cloud.gpus import whole_gpu_fleet
 from nova_vgpu_dashboard import connection
+from nova_vgpu_dashboard import gpu_section
 from nova_vgpu_dashboard import listing
 from nova_vgpu_dashboard import picture
 from nova_vgpu_dashboard import projects
@@ -120,6 +121,7 @@ class DetailView(views.HorizonTemplateView):
         problems = gpu_problems.read(cloud, gpus)
         row = gpu_rows.Row(gpu, problems.list_of(gpu))
         return {
+            **gpu_section.describe(gpu),
             'gpu': gpu,
             'is_whole': whole_gpu_fleet.is_gpu(gpu),
             'role': gpu_tables.ROLES[row.role],
