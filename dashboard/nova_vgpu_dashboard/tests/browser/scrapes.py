@@ -10,163 +10,23 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Agents, a real Prometheus that scrapes them, and what pages read of it.
+"""What pages read of agents, through a real Prometheus."""
 
-All of it on loopback, and each connection with TLS: certificates of clients
-from Prometheus to the agents, a password from Horizon to Prometheus.
-"""
-
-from collections.abc import Callable
-import contextlib
-import json
 import pathlib
-import socket
-import subprocess
 import time
 
-import bcrypt
 import fixtures
 import testtools
 
 from nova_vgpu import exception
-from nova_vgpu import values
-from nova_vgpu.lifecycle import agent
-from nova_vgpu.lifecycle import exporter
-from nova_vgpu.lifecycle import metrics_server
-from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import certificates
-from nova_vgpu.tests import hosts
-from nova_vgpu.tests import plans
 from nova_vgpu_dashboard import agents
 from nova_vgpu_dashboard import prometheus
+from nova_vgpu_dashboard.tests.browser import scraping
 
 SECONDS = 60
-LOOPBACK = '127.0.0.1'
 #: What a query would be if names were put into it as they are.
 HOSTILE = 'x"} or {__name__=~".+", y="'
-SERVER = '2f6e4b0e-0000-4000-8000-000000000001'
-HIDDEN = 'secret'
-
-
-def make_report(node: str) -> values.DriftReport:
-    """A host with one vGPU in use."""
-    card = hosts.gpu(
-        '41:00.0', boards.A40, 'nvidia-558', vfs=32, vendor_vfio=True
-    )
-    (vgpu,) = hosts.make_gpu(card).all_vgpus
-    address = values.PciAddress.parse_node_device_name(vgpu.function)
-    assert address is not None
-    guest = values.Guest(
-        SERVER, 'instance-1', True, functions=frozenset({address})
-    )
-    host = hosts.make_host(card)
-    declared = values.DeclaredType('A40-2Q', 'vgpu_A40-2Q')
-    plan = plans.make_plan(values.Declaration((declared,)), host, ())
-    problem = values.Problem(
-        values.Severity.WARNING, 'odd', '0000:41:00.0', f'<{node}>', 'Cure.'
-    )
-    return values.DriftReport(
-        values.Plan(plan.assignments, plan.left_alone, (problem,)),
-        host,
-        values.Usage((guest,)),
-        node=node,
-    )
-
-
-class Agents(fixtures.Fixture):
-    """Exporters of agents, as those of hosts."""
-
-    def __init__(self, authority: certificates.Authority) -> None:
-        super().__init__()
-        pair = authority.issue('host')
-        self._tls = metrics_server.TLS(
-            pair.certificate, pair.key, authority.certificate
-        )
-
-    def start(
-        self, node: str, age: float = 0
-    ) -> tuple[int, Callable[[], None]]:
-        collector = exporter.Collector()
-        tally = agent.Tally(1, last_round=time.time() - age)
-        collector.show(make_report(node), tally)
-        serving = contextlib.ExitStack()
-        self.addCleanup(serving.close)
-        port = serving.enter_context(
-            exporter.serve(collector, LOOPBACK, 0, self._tls)
-        )
-        return port, serving.close
-
-
-class RunningPrometheus(fixtures.Fixture):
-    """Prometheus with TLS and a password, as it is released."""
-
-    def __init__(
-        self,
-        directory: pathlib.Path,
-        authority: certificates.Authority,
-        ports: list[int],
-    ) -> None:
-        super().__init__()
-        self._directory = directory
-        self._authority = authority
-        self._ports = ports
-
-    def _setUp(self) -> None:
-        scraper = self._authority.issue('prometheus')
-        self._write(
-            'prometheus.yml',
-            {
-                'global': {'scrape_interval': '1s', 'scrape_timeout': '1s'},
-                'scrape_configs': [
-                    {
-                        'job_name': 'nova-vgpu',
-                        'scheme': 'https',
-                        'tls_config': {
-                            'ca_file': self._authority.certificate,
-                            'cert_file': scraper.certificate,
-                            'key_file': scraper.key,
-                        },
-                        'static_configs': [
-                            {'targets': [f'{LOOPBACK}:{port}']}
-                            for port in self._ports
-                        ],
-                    }
-                ],
-            },
-        )
-        own = self._authority.issue('web')
-        hashed = bcrypt.hashpw(HIDDEN.encode(), bcrypt.gensalt(4)).decode()
-        self._write(
-            'web.yml',
-            {
-                'tls_server_config': {
-                    'cert_file': own.certificate,
-                    'key_file': own.key,
-                },
-                'basic_auth_users': {'horizon': hashed},
-            },
-        )
-        with socket.create_server((LOOPBACK, 0)) as free:
-            port = free.getsockname()[1]
-        self.url = f'https://{LOOPBACK}:{port}'
-        with open(self._directory / 'prometheus.log', 'wb') as log:
-            process = subprocess.Popen(
-                [
-                    '/usr/bin/prometheus',
-                    f'--config.file={self._directory / "prometheus.yml"}',
-                    f'--web.config.file={self._directory / "web.yml"}',
-                    f'--storage.tsdb.path={self._directory / "data"}',
-                    f'--web.listen-address={LOOPBACK}:{port}',
-                ],
-                stdout=log,
-                stderr=log,
-            )
-        self.addCleanup(process.wait)
-        self.addCleanup(process.terminate)
-
-    def _write(self, name: str, content: object) -> None:
-        # JSON is YAML as well.
-        (self._directory / name).write_text(json.dumps(content))
 
 
 class TestScrapes(testtools.TestCase):
@@ -174,7 +34,7 @@ class TestScrapes(testtools.TestCase):
         super().setUp()
         directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         authority = certificates.Authority(directory, 'ca')
-        running = self.useFixture(Agents(authority))
+        running = self.useFixture(scraping.Agents(authority))
         self.directory = directory
         first, self.stop_first = running.start('compute1')
         ports = [
@@ -183,11 +43,9 @@ class TestScrapes(testtools.TestCase):
             running.start(HOSTILE)[0],
         ]
         served = self.useFixture(
-            RunningPrometheus(directory, authority, ports)
+            scraping.RunningPrometheus(directory, authority, ports)
         )
-        self.settings = prometheus.Settings(
-            served.url, authority.certificate, 'horizon', HIDDEN
-        )
+        self.settings = served.settings
 
     def read(self, host: str | None = None) -> tuple[agents.Agent, ...]:
         query = agents.write_query(host)
@@ -218,7 +76,8 @@ class TestScrapes(testtools.TestCase):
         self.assertIn('A40-2Q', gpu.available_types)
         used, *others = gpu.functions
         self.assertEqual(
-            ('taken', 'A40-2Q', SERVER), (used.state, used.type, used.server)
+            ('taken', 'A40-2Q', scraping.SERVER),
+            (used.state, used.type, used.server),
         )
         self.assertEqual(31, len(others))
         self.assertEqual('<compute1>', gpu.problems[0].text)

@@ -12,6 +12,7 @@
 
 """What Horizon reads as its local settings, for the run in a browser."""
 
+import json
 import os
 import pathlib
 
@@ -40,6 +41,8 @@ LOGGING = {
     'handlers': {'console': {'class': 'logging.StreamHandler'}},
     'root': {'handlers': ['console'], 'level': 'INFO'},
 }
+if _prometheus := os.environ.get('NOVA_VGPU_PROMETHEUS'):
+    NOVA_VGPU_PROMETHEUS = json.loads(_prometheus)
 # In place of a copy of our files in Horizon's directory.
 local_enabled.__path__.append(
     str(pathlib.Path(nova_vgpu_dashboard.__path__[0]) / 'enabled')
