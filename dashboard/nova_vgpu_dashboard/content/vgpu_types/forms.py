@@ -60,34 +60,42 @@ CREATE = 'create'
 _LARGEST = 2**31 - 1
 
 
+class _NumberField(forms.IntegerField):
+    """A number with the arrows of the browser.
+
+    Horizon has buttons instead, which have no names for screen readers.
+    """
+
+    widget = forms.TextInput(attrs={'type': 'number'})
+
+    def widget_attrs(self, _widget: forms.Widget) -> dict[str, typing.Any]:
+        return {'min': self.min_value, 'max': self.max_value}
+
+
 class CreateFlavorForm(forms.SelfHandlingForm):
     """A flavor for vGPUs of a type."""
 
     name = forms.CharField(max_length=255, label=_('Name'))
     type = forms.ThemableChoiceField(label=_TYPE)
-    count = forms.IntegerField(
+    count = _NumberField(
         label=_COUNT, min_value=1, max_value=_LARGEST, initial=1
     )
     policy = forms.ThemableChoiceField(
         label=_POLICY,
         choices=[(policy.value, text) for policy, text in _POLICIES.items()],
     )
-    vcpus = forms.IntegerField(
-        label=_('vCPUs'), min_value=1, max_value=_LARGEST
-    )
-    ram = forms.IntegerField(
-        label=_('RAM (MiB)'), min_value=1, max_value=_LARGEST
-    )
-    disk = forms.IntegerField(
+    vcpus = _NumberField(label=_('vCPUs'), min_value=1, max_value=_LARGEST)
+    ram = _NumberField(label=_('RAM (MiB)'), min_value=1, max_value=_LARGEST)
+    disk = _NumberField(
         label=_('Root disk (GiB)'), min_value=0, max_value=_LARGEST
     )
-    ephemeral = forms.IntegerField(
+    ephemeral = _NumberField(
         label=_('Ephemeral disk (GiB)'),
         min_value=0,
         max_value=_LARGEST,
         initial=0,
     )
-    swap = forms.IntegerField(
+    swap = _NumberField(
         label=_('Swap (MiB)'), min_value=0, max_value=_LARGEST, initial=0
     )
     page_size = forms.CharField(
