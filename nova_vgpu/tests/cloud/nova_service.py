@@ -17,6 +17,7 @@
 runs: the records are all that nova-api shows.
 """
 
+from collections.abc import Callable
 import datetime
 import os
 import pathlib
@@ -29,6 +30,8 @@ from nova_vgpu.tests.cloud import scene
 from nova_vgpu.tests.cloud import serving
 
 _LONG_AGO = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+#: Given Nova's objects and the context of an administrator.
+Fill = Callable[[typing.Any, typing.Any], None]
 _CONFIGURATION = """\
 [DEFAULT]
 state_path = {directory}
@@ -56,30 +59,9 @@ lock_path = {directory}
 
 
 def load(directory: pathlib.Path, urls: dict[str, str]) -> typing.Any:
-    config = directory / 'nova'
-    config.mkdir()
-    (config / 'nova.conf').write_text(
-        _CONFIGURATION.format(
-            directory=directory,
-            credentials=serving.credentials('nova', urls['identity']),
-            region=accounts.REGION,
-        )
-    )
-    # The wheel installs it with the environment's own files.
-    data = pathlib.Path(sysconfig.get_path('data'), 'etc', 'nova')
-    shutil.copy(data / 'api-paste.ini', config)
-    serving.set_environment(
-        OS_NOVA_CONFIG_DIR=str(config), OS_NOVA_DISABLE_EVENTLET_PATCHING='1'
-    )
+    prepare(directory, urls, _add_records)
     from nova.api.openstack import wsgi_app
 
-    # nova-api sets up its databases once in a process, when they are ready.
-    filling = os.fork()
-    if not filling:
-        _fill(directory, config)
-        os._exit(0)
-    if os.waitpid(filling, 0)[1]:
-        raise SystemExit('the databases could not be filled')
     _leave_out_security_groups()
     return wsgi_app.init_application('osapi_compute', 'nova-api')
 
@@ -93,7 +75,43 @@ def _leave_out_security_groups() -> None:
     )
 
 
-def _fill(directory: pathlib.Path, config: pathlib.Path) -> None:
+def prepare(
+    directory: pathlib.Path,
+    urls: dict[str, str],
+    fill: Fill | None = None,
+    more: str = '',
+) -> None:
+    """Write nova.conf and make the databases.
+
+    :param fill: writes records to the databases.
+    :param more: further lines of nova.conf.
+    """
+    config = directory / 'nova'
+    config.mkdir()
+    text = _CONFIGURATION.format(
+        directory=directory,
+        credentials=serving.credentials('nova', urls['identity']),
+        region=accounts.REGION,
+    )
+    (config / 'nova.conf').write_text(text + more)
+    # The wheel installs it with the environment's own files.
+    data = pathlib.Path(sysconfig.get_path('data'), 'etc', 'nova')
+    shutil.copy(data / 'api-paste.ini', config)
+    serving.set_environment(
+        OS_NOVA_CONFIG_DIR=str(config), OS_NOVA_DISABLE_EVENTLET_PATCHING='1'
+    )
+    # nova-api sets up its databases once in a process, when they are ready.
+    filling = os.fork()
+    if not filling:
+        _make_databases(directory, config, fill)
+        os._exit(0)
+    if os.waitpid(filling, 0)[1]:
+        raise SystemExit('the databases could not be filled')
+
+
+def _make_databases(
+    directory: pathlib.Path, config: pathlib.Path, fill: Fill | None
+) -> None:
     from nova import config as nova_config
     from nova import context
     from nova import objects
@@ -124,6 +142,13 @@ def _fill(directory: pathlib.Path, config: pathlib.Path) -> None:
             transport_url=transport,
             database_connection=f'sqlite:///{directory}/nova_{name}.sqlite',
         ).create()
+    if fill is not None:
+        fill(objects, admin)
+
+
+def _add_records(objects: typing.Any, admin: typing.Any) -> None:
+    from nova import context
+
     cell = objects.CellMapping.get_by_uuid(admin, scene.CELL)
     with context.target_cell(admin, cell) as in_cell:
         nodes = {}

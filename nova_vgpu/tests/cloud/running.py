@@ -38,14 +38,22 @@ _SERVICES = {
 class RunningCloud(fixtures.Fixture):
     """The services, and a proxy in front of those that are asked much.
 
-    Glance is one of them only where images are asked for.
+    Glance is one of them only where images are asked for, and Nova has
+    computes only where servers are to be booted.
     """
 
-    def __init__(self, has_images: bool = False) -> None:
+    def __init__(
+        self, has_images: bool = False, has_computes: bool = False
+    ) -> None:
         super().__init__()
-        self._services = [
-            name for name in _SERVICES if has_images or name != 'image'
-        ]
+        self._modules = {
+            name: module
+            for name, (module, _) in _SERVICES.items()
+            if has_images or name != 'image'
+        }
+        if has_computes:
+            self._modules['compute'] = 'whole_nova_service'
+        self._services = list(self._modules)
 
     def _setUp(self) -> None:
         # In memory where that can be: waiting for a disk is not tested here.
@@ -72,7 +80,7 @@ class RunningCloud(fixtures.Fixture):
             for name, url in own.items()
         }
         for name, listener in sockets.items():
-            self._start(_SERVICES[name][0], listener)
+            self._start(self._modules[name], listener)
 
     def _start(self, module: str, listener: socket.socket) -> None:
         package = __name__.rpartition('.')[0]
