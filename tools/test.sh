@@ -21,7 +21,13 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 environments=("$@")
 if ((${#environments[@]} == 0)); then
-    environments=(pep8 py3 functional nova31 docs releasenotes genconfig)
+    environments=(pep8 py3 functional nova31 dashboard26)
+    if grep -qx ID=debian /etc/os-release; then
+        environments+=(browser)
+    else
+        echo "The browser is left out: its packages are those of Debian."
+    fi
+    environments+=(docs releasenotes genconfig)
     if ((EUID == 0)) && grep -qx ID=debian /etc/os-release; then
         environments+=(lab lab-unit)
     else

@@ -180,6 +180,7 @@ class TestListOfGPUs(base.AdminPages):
     def test_a_filter_without_a_match_says_so(self) -> None:
         page = self.read(base.GPUS, 'model=nothing')
         self.assertIn('No GPU matches the filters.', page.text)
+        self.assertNotIn('0 to 0 of 0', page.text)
 
     def test_a_filter_stays_in_its_field(self) -> None:
         page = self.read(base.GPUS, 'host=e1&state=fenced&free=0')

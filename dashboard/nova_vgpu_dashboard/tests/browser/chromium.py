@@ -17,15 +17,21 @@ import tempfile
 import typing
 
 import fixtures
+from PIL import Image
 from selenium import webdriver
+from selenium.common import exceptions
 from selenium.webdriver.chrome import service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.remote import webelement
 from selenium.webdriver.support import ui
+
+from nova_vgpu_dashboard.tests.browser import pages
 
 _OPTIONS = (
     '--headless=new',
     '--no-sandbox',  # which root cannot have
     '--disable-gpu',
+    '--hide-scrollbars',
     '--no-first-run',
     '--no-proxy-server',
     '--disable-background-networking',
@@ -33,9 +39,12 @@ _OPTIONS = (
     '--disable-sync',
 )
 _PATIENCE = 60
-#: A desktop and a phone.
-SIZES = {'wide': (1280, 1000), 'phone': (390, 844)}
-_TALLEST = 4000
+#: In pixels, of a picture.
+_TALLEST = 1600
+_COLOURS = 64
+_PAUSE = 0.1
+#: An element that AngularJS has drawn again meanwhile.
+_GONE = (exceptions.StaleElementReferenceException,)
 #: The time from the request to the first byte of the answer.
 _TIME = """
 const entry = performance.getEntriesByType("navigation")[0];
@@ -43,14 +52,23 @@ return entry.responseStart - entry.requestStart;
 """
 
 
-#: What axe-core finds in the part of the page that is ours. The colours are
-#: those of the theme.
+#: What axe-core finds in the part of the page that is ours. The colours of
+#: links, buttons, labels and messages are those of Horizon's theme.
 _AXE = """
 const done = arguments[arguments.length - 1];
-const rules = {"color-contrast": {enabled: false}};
-axe.run("#content_body", {rules: rules}).then(
-  found => done(found.violations.map(
-    each => [each.impact, each.id, each.nodes.map(node => node.html)])));
+const themed = "a, .btn, .label, .alert";
+const is_ours = (rule, node) => rule != "color-contrast"
+  || !document.querySelector(node.target[0]).closest(themed);
+axe.run("#content_body").then(found => done(found.violations.map(each => [
+  each.impact, each.id,
+  each.nodes.filter(node => is_ours(each.id, node)).map(node => node.html)])));
+"""
+#: The cells of the first row with a text, by the titles of their columns.
+_ROW = """
+const row = [...document.querySelectorAll("#content_body tbody tr")].find(
+  each => each.innerText.includes(arguments[0]));
+return Object.fromEntries([...row.querySelectorAll("td[data-label]")].map(
+  cell => [cell.dataset.label, cell.innerText.trim()]));
 """
 
 
@@ -107,8 +125,25 @@ class Chromium(fixtures.Fixture):
             lambda driver: driver.find_element(By.TAG_NAME, 'html') != page
         )
 
+    def find(self, path: str) -> webelement.WebElement:
+        """Wait for an element that is seen, by its XPath."""
+
+        def find_seen(driver: webdriver.Chrome) -> typing.Any:
+            found = driver.find_elements(By.XPATH, path)
+            return next((each for each in found if each.is_displayed()), None)
+
+        element: webelement.WebElement = ui.WebDriverWait(
+            self.driver, _PATIENCE, _PAUSE, _GONE
+        ).until(find_seen, path)
+        return element
+
+    def read_row(self, text: str) -> dict[str, str]:
+        """The cells of the first row with a text, by their columns."""
+        row: dict[str, str] = self.driver.execute_script(_ROW, text)
+        return row
+
     def resize(self, name: str) -> None:
-        self.driver.set_window_size(*SIZES[name])
+        self.driver.set_window_size(*pages.SIZES[name])
 
     @property
     def text(self) -> str:
@@ -147,11 +182,14 @@ class Chromium(fixtures.Fixture):
             for impact, rule, elements in self.driver.execute_async_script(
                 _AXE
             )
-            if impact in ('serious', 'critical')
+            if elements and impact in ('serious', 'critical')
         ]
 
     def save_picture(self, path: pathlib.Path) -> None:
-        """A picture of the whole page, not only of what fits the window."""
+        """A picture of the page, also of what does not fit the window.
+
+        It has few colours, so that its file is small.
+        """
         size = self.driver.get_window_size()
         height = self.driver.execute_script(
             'return document.documentElement.scrollHeight'
@@ -161,3 +199,6 @@ class Chromium(fixtures.Fixture):
         )
         self.driver.save_screenshot(str(path))
         self.driver.set_window_size(size['width'], size['height'])
+        with Image.open(path) as picture:
+            reduced = picture.convert('RGB').quantize(_COLOURS)
+        reduced.save(path, optimize=True)

@@ -12,8 +12,10 @@
 
 """Goes through the pages as people do, in a browser, with real services.
 
-``NOVA_VGPU_PICTURES`` names a directory for a picture of each page, and
-``NOVA_VGPU_AXE`` the file of axe-core, which looks for barriers.
+20 nova-computes with this project's driver publish 100 GPUs. Requests are
+counted while two of them run, and again with all. ``NOVA_VGPU_PICTURES`` names
+a directory for a picture of each page, and ``NOVA_VGPU_AXE`` the file of
+axe-core, which looks for barriers.
 """
 
 import os
@@ -25,30 +27,24 @@ from selenium.webdriver.common.keys import Keys
 import testtools
 
 from nova_vgpu.tests.cloud import accounts
-from nova_vgpu.tests.cloud import filling
+from nova_vgpu.tests.cloud import fleet
 from nova_vgpu.tests.cloud import running as cloud_running
-from nova_vgpu.tests.cloud import scene
-from nova_vgpu_dashboard.tests.browser import big_fleet
+from nova_vgpu.tests.cloud import whole_nova_service
 from nova_vgpu_dashboard.tests.browser import chromium
+from nova_vgpu_dashboard.tests.browser import furnishing
+from nova_vgpu_dashboard.tests.browser import launching
+from nova_vgpu_dashboard.tests.browser import pages
 from nova_vgpu_dashboard.tests.browser import running
 
-_GPU = scene.GPUS[0]
-_HOSTS = [f'compute{number}' for number in range(4, 19)]
-#: With five GPUs of the scene they are 10, then 100 on 20 hosts.
-_FEW = big_fleet.make_gpus([big_fleet.LONG], 5)
-_MANY = [
-    *big_fleet.make_gpus(_HOSTS, 5),
-    *big_fleet.make_gpus([big_fleet.ATTACK], 15),
-]
-PAGES = {
-    'gpus': '/admin/gpus/',
-    'gpus-filtered': '/admin/gpus/?model=A40&sort=-usage',
-    'gpus-none': '/admin/gpus/?host=nothing',
-    'gpu': f'/admin/gpus/{_GPU.uuid}/',
-    'vgpu-types': '/admin/vgpu_types/',
-    'create-flavor': '/admin/vgpu_types/create_flavor/',
-}
-_HYPERVISORS = '/admin/hypervisors/'
+_FENCED = tuple(
+    f'{fleet.HOSTS[number].name}_pci_0000_45_00_0' for number in (1, 5)
+)
+#: How many requests a page may need beyond those for 10 GPUs: the inventory of
+#: each GPU that may be fenced, and one of each model that is new.
+_MORE = len(_FENCED) + 2
+#: How often a page is measured, unless it is quick before.
+_ROUNDS = 8
+_SECONDS = 600
 
 
 class TestPages(testtools.TestCase):
@@ -57,32 +53,58 @@ class TestPages(testtools.TestCase):
     cloud: typing.ClassVar[cloud_running.RunningCloud]
     horizon: typing.ClassVar[running.RunningHorizon]
     admin: typing.ClassVar[chromium.Chromium]
+    furnishing: typing.ClassVar[furnishing.Furnishing]
+    #: The paths of the pages by their names.
+    paths: typing.ClassVar[dict[str, str]]
     #: The requests of each page with 10 GPUs.
     requests: typing.ClassVar[dict[str, int]]
 
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.cloud = cloud_running.RunningCloud()
-        cls.horizon = running.RunningHorizon(cls.cloud)
-        cls.cloud.setUp()
-        cls.addClassCleanup(cls.cloud.cleanUp)
-        cls.horizon.setUp()
-        cls.addClassCleanup(cls.horizon.cleanUp)
-        connection = cls.cloud.connect()
-        filling.fill(connection)
-        connection.compute.create_flavor(
-            name=big_fleet.ATTACK, ram=1, vcpus=1, disk=0
+        cls.cloud = cloud_running.RunningCloud(
+            has_images=True, has_computes=True
         )
-        placement = filling.Placement(connection)
-        big_fleet.add_gpus(placement, _FEW)
+        cls.horizon = running.RunningHorizon(cls.cloud)
+        for fixture in (cls.cloud, cls.horizon):
+            fixture.setUp()
+            cls.addClassCleanup(fixture.cleanUp)
+        connection = cls.cloud.connect()
+        cls.furnishing = furnishing.Furnishing(connection)
+        cls.furnishing.furnish()
+        cls.furnishing.boot(furnishing.SERVERS)
+        cls.paths = {
+            name: path.format(
+                gpu=cls.furnishing.find_gpu('desktop-1'),
+                server=cls.furnishing.find_server('desktop-1').id,
+            )
+            for name, path in pages.ALL.items()
+        }
         cls.admin = chromium.Chromium(cls.horizon.url, accounts.ADMIN)
         cls.admin.setUp()
         cls.addClassCleanup(cls.admin.cleanUp)
         cls.requests = {
-            name: cls.count_requests(path) for name, path in PAGES.items()
+            name: cls.count_requests(path) for name, path in cls.paths.items()
         }
-        big_fleet.add_gpus(placement, _MANY)
+        connection.compute.post(whole_nova_service.START, timeout=_SECONDS)
+        for name in _FENCED:
+            cls.furnishing.fence(name)
+        cls.furnishing.boot(furnishing.MORE_SERVERS)
+        cls.save_pictures()
+        cls.furnishing.add_hostile_names()
+
+    @classmethod
+    def save_pictures(cls) -> None:
+        directory = os.environ.get('NOVA_VGPU_PICTURES')
+        if not directory:
+            return
+        for size in pages.SIZES:
+            cls.admin.resize(size)
+            for name, path in cls.paths.items():
+                cls.admin.open(path)
+                cls.admin.save_picture(
+                    pathlib.Path(directory, f'{name}-{size}.png')
+                )
 
     @classmethod
     def count_requests(cls, path: str) -> int:
@@ -98,70 +120,96 @@ class TestPages(testtools.TestCase):
         # Of the pages before: some of Horizon's own have errors.
         self.admin.read_errors()
 
+    # -- every page -----------------------------------------------------------
+
     def test_every_page_fits_the_window_and_has_no_errors(self) -> None:
-        directory = os.environ.get('NOVA_VGPU_PICTURES')
-        for name, path in PAGES.items():
-            for size in chromium.SIZES:
+        for name, path in self.paths.items():
+            for size in pages.SIZES:
                 self.admin.resize(size)
                 self.admin.open(path)
                 self.assertEqual([], self.admin.read_errors(), name)
                 self.assertEqual(0, self.admin.overflow, f'{name} {size}')
                 self.assertFalse(self.admin.is_attacked, name)
-                if directory:
-                    self.admin.save_picture(
-                        pathlib.Path(directory, f'{name}-{size}.png')
-                    )
 
     def test_no_page_has_barriers(self) -> None:
         file = os.environ.get('NOVA_VGPU_AXE')
         if not file:
             self.skipTest('NOVA_VGPU_AXE is not set')
         axe = pathlib.Path(file).read_text()
-        for name, path in PAGES.items():
+        found = {}
+        for name, path in self.paths.items():
             self.admin.open(path)
-            self.assertEqual([], self.admin.find_barriers(axe), name)
-
-    def test_a_hostile_name_is_shown_as_it_is(self) -> None:
-        self.admin.open('/admin/gpus/?host=onerror')
-        self.assertIn('window.attacked', self.admin.text)
-        self.assertFalse(self.admin.is_attacked)
+            found[name] = self.admin.find_barriers(axe)
+        self.assertEqual(
+            {}, {name: each for name, each in found.items() if each}
+        )
 
     def test_requests_do_not_grow_with_the_number_of_gpus(self) -> None:
-        """But for inventories of those that may be fenced, which are few."""
-        fenced = sum(1 for gpu in _MANY if gpu.reserved)
-        for name, path in PAGES.items():
+        for name, path in self.paths.items():
             more = self.count_requests(path) - self.requests[name]
-            self.assertLessEqual(more, fenced + len(big_fleet.MODELS), name)
+            self.assertLessEqual(more, _MORE, name)
 
     def test_pages_are_not_slower_than_horizons_own(self) -> None:
-        usual = min(self.admin.open(_HYPERVISORS) for _ in range(3))
-        for name, path in PAGES.items():
-            time = min(self.admin.open(path) for _ in range(3))
-            self.assertLess(time, 2 * usual, name)
+        """Where they seem to be, both are measured again, some times."""
+        slow = dict(self.paths)
+        usual = self.admin.open(pages.HYPERVISORS)
+        fastest: dict[str, float] = {}
+        for _ in range(_ROUNDS):
+            usual = min(usual, self.admin.open(pages.HYPERVISORS))
+            for name, path in slow.items():
+                time = self.admin.open(path)
+                fastest[name] = min(time, fastest.get(name, time))
+            slow = {n: slow[n] for n in slow if fastest[n] > 2 * usual}
+        self.assertEqual({}, slow, f'{fastest}, {usual} of Horizon')
+
+    # -- what an administrator does -------------------------------------------
+
+    def test_a_hostile_name_is_shown_as_it_is(self) -> None:
+        for path in ('/admin/gpus/?host=onerror', self.paths['gpu']):
+            self.admin.open(path)
+            self.assertIn('window.attacked', self.admin.text)
+            self.assertFalse(self.admin.is_attacked)
 
     def test_the_list_is_filtered_and_put_in_order(self) -> None:
         self.admin.open('/admin/gpus/')
-        self.admin.fill('host', f'compute2{Keys.ENTER}')
-        self.admin.wait(lambda: 'host=compute2' in self.url)
+        self.admin.fill('host', f'compute12{Keys.ENTER}')
+        self.admin.wait(lambda: 'host=compute12' in self.url)
         self.admin.driver.find_element(By.LINK_TEXT, 'Free').click()
         self.admin.wait(lambda: 'sort=free' in self.url)
-        self.assertIn('host=compute2', self.url, 'the filter is kept')
+        self.assertIn('host=compute12', self.url, 'the filter is kept')
         link = self.admin.driver.find_element(By.LINK_TEXT, '0000:41:00.0')
         link.click()
-        self.admin.wait(lambda: 'on compute2' in self.admin.driver.title)
+        self.admin.wait(lambda: 'on compute12' in self.admin.driver.title)
 
     def test_a_server_is_found_from_its_gpu(self) -> None:
-        self.admin.open(PAGES['gpu'])
+        self.admin.open(self.paths['gpu'])
         link = self.admin.driver.find_element(By.LINK_TEXT, 'desktop-1')
+        server = self.furnishing.find_server('desktop-1')
         self.assertIn(
-            f'/admin/instances/{scene.SERVERS[0].uuid}/',
-            link.get_attribute('href'),
+            f'/admin/instances/{server.id}/', link.get_attribute('href')
         )
 
-    def test_a_flavor_is_created_by_the_form(self) -> None:
-        self.admin.open(f'{PAGES["create-flavor"]}?type=T4-2Q%2FVGPU')
+    def test_a_server_gets_a_vgpu_by_a_flavor_of_the_form(self) -> None:
+        self.create_flavor('from-the-form')
+        used = self.read_used()
+        launching.launch(
+            self.admin, 'launched', furnishing.IMAGE, 'from-the-form'
+        )
+        self.furnishing.wait_until_active('launched')
+        gpu = f'/admin/gpus/{self.furnishing.find_gpu("launched")}/'
+        self.admin.open(gpu)
+        self.assertIn('launched', self.admin.text)
+        self.assertEqual(used + 1, self.read_used())
+        self.furnishing.delete_server('launched')
+        self.admin.open(gpu)
+        self.assertNotIn('launched', self.admin.text)
+        self.assertEqual(used, self.read_used())
+
+    def create_flavor(self, name: str) -> None:
+        path = self.paths['create-flavor']
+        self.admin.open(f'{path}?type=T4-2Q%2FVGPU')
         for field, text in (
-            ('name', 'from-the-form'),
+            ('name', name),
             ('vcpus', '2'),
             ('ram', '2048'),
             ('disk', '10'),
@@ -169,33 +217,40 @@ class TestPages(testtools.TestCase):
             self.admin.fill(field, text)
         self.admin.press('Preview')
         self.assertIn('resources:VGPU=1', self.admin.text)
-        self.assertNotIn('from-the-form', self.list_flavors())
+        self.assertNotIn(name, self.furnishing.list_flavors())
         self.admin.press('Create Flavor')
-        self.assertIn('Flavor from-the-form was created.', self.admin.text)
+        self.assertIn(f'Flavor {name} was created.', self.admin.text)
         self.assertEqual(
             {
                 'resources:VGPU': '1',
                 'trait:CUSTOM_VGPU_TYPE_T4_2Q': 'required',
             },
-            self.list_flavors()['from-the-form'],
+            self.furnishing.list_flavors()[name],
         )
 
-    def test_an_ordinary_user_sees_flavors_only(self) -> None:
+    def read_used(self) -> int:
+        """How many vGPUs of T4-2Q are in use, as the page says."""
+        self.admin.open(self.paths['vgpu-types'])
+        used = self.admin.read_row('T4-2Q')['vGPUs Used']
+        return int(used.split()[0])
+
+    # -- what an ordinary user does -------------------------------------------
+
+    def test_an_ordinary_user_sees_pages_of_projects_only(self) -> None:
         user = self.useFixture(
             chromium.Chromium(self.horizon.url, accounts.USER)
         )
-        for path in PAGES.values():
-            user.open(path)
-            self.assertIn('not authorized', user.text, path)
-            self.assertNotIn('compute1', user.text, path)
-        user.open('/project/vgpu_flavors/')
-        self.assertIn('T4-2Q', user.text)
+        for name in pages.ADMIN:
+            user.open(self.paths[name])
+            self.assertIn('not authorized', user.text, name)
+            self.assertNotIn('compute1', user.text, name)
+        user.read_errors()
+        for name in pages.PROJECT:
+            user.open(self.paths[name])
+            self.assertIn('T4-2Q', user.text, name)
+            self.assertEqual([], user.read_errors(), name)
+            self.assertFalse(user.is_attacked, name)
 
     @property
     def url(self) -> str:
         return str(self.admin.driver.current_url)
-
-    def list_flavors(self) -> dict[str, dict[str, str]]:
-        """The extra specs of flavors by their names."""
-        found = self.cloud.connect().compute.flavors()
-        return {flavor.name: dict(flavor.extra_specs) for flavor in found}

@@ -1,0 +1,35 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The pages that the walk opens: a page is one line here.
+
+A name is that of the page's pictures. In a path, ``{gpu}`` is the UUID of a
+GPU with servers, and ``{server}`` that of one of the servers.
+"""
+
+ADMIN = {
+    'gpus': '/admin/gpus/',
+    'gpus-filtered': '/admin/gpus/?model=A40&sort=-usage',
+    'gpus-none': '/admin/gpus/?host=nothing',
+    'gpu': '/admin/gpus/{gpu}/',
+    'vgpu-types': '/admin/vgpu_types/',
+    'create-flavor': '/admin/vgpu_types/create_flavor/',
+}
+#: Pages of projects, which everyone may open.
+PROJECT = {
+    'vgpu-flavors': '/project/vgpu_flavors/',
+}
+ALL = ADMIN | PROJECT
+#: A desktop and a phone, in pixels.
+SIZES = {'wide': (1280, 1000), 'phone': (390, 844)}
+#: Horizon's own page that ours are compared with.
+HYPERVISORS = '/admin/hypervisors/'
