@@ -12,6 +12,8 @@
 
 """What is wrong with the vGPUs of a cloud: flavors, providers and limits."""
 
+from collections.abc import Iterable
+
 from nova_vgpu import values
 from nova_vgpu.cloud.diagnose import examination
 from nova_vgpu.cloud.diagnose import flavor_findings
@@ -25,12 +27,28 @@ def diagnose(
     examined: examination.Examination,
 ) -> tuple[values.Finding, ...]:
     """Every finding, in order of severity."""
-    found = [
-        *flavor_findings.find(examined),
-        *unservable_findings.find(examined),
-        *whole_gpu_findings.find(examined),
-        *provider_findings.find(examined),
-        *limit_findings.find(examined),
-    ]
+    return _sort(
+        (
+            *diagnose_flavors(examined),
+            *provider_findings.find(examined),
+            *limit_findings.find(examined),
+        )
+    )
+
+
+def diagnose_flavors(
+    examined: examination.Examination,
+) -> tuple[values.Finding, ...]:
+    """Those about flavors: only GPUs and flavors have to be read for it."""
+    return _sort(
+        (
+            *flavor_findings.find(examined),
+            *unservable_findings.find(examined),
+            *whole_gpu_findings.find(examined),
+        )
+    )
+
+
+def _sort(found: Iterable[values.Finding]) -> tuple[values.Finding, ...]:
     ranks = list(values.Severity)
     return tuple(sorted(found, key=lambda f: ranks.index(f.severity)))

@@ -13,10 +13,12 @@
 """What the doctor of a cloud is given."""
 
 import collections
+from collections.abc import Iterable
 import dataclasses
 import functools
 
 from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.gpus import whole_gpu_fleet
 from nova_vgpu.cloud.orders import flavors as cloud_flavors
 from nova_vgpu.cloud.orders import vgpu_requests
 
@@ -101,6 +103,18 @@ class Examination:
         self, flavor: cloud_flavors.Flavor
     ) -> tuple[vgpu_requests.VGPURequest, ...]:
         return vgpu_requests.list_requests(flavor, self.offered)
+
+
+def of_gpus(
+    gpus: Iterable[fleet.GPU], flavors: tuple[cloud_flavors.Flavor, ...]
+) -> Examination:
+    """GPUs of both kinds and flavors, without anything else of the cloud."""
+    found = tuple(gpus)
+    return Examination(
+        tuple(gpu for gpu in found if not whole_gpu_fleet.is_gpu(gpu)),
+        flavors,
+        whole=tuple(filter(whole_gpu_fleet.is_gpu, found)),
+    )
 
 
 def _kind_of(gpu: fleet.GPU) -> tuple[object, ...]:

@@ -21,6 +21,9 @@ from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu.cloud.gpus import provider_traits
 from nova_vgpu.cloud.orders import flavors as cloud_flavors
 
+#: GPUs with what each of them has of a resource class.
+Stocks = Sequence[tuple[fleet.GPU, fleet.Stock]]
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TypeUsage:
@@ -58,22 +61,32 @@ def list_types(
         for stock in gpu.stocks:
             groups[gpu.facts.types, stock.resource_class].append((gpu, stock))
     return tuple(
-        _summarise(resource_class, found, flavors)
+        summarise(
+            found[0][0].facts,
+            resource_class,
+            found,
+            _list_asking(flavors, resource_class, found),
+        )
         for (_, resource_class), found in sorted(groups.items())
     )
 
 
-def _summarise(
+def summarise(
+    facts: provider_traits.Facts,
     resource_class: str,
-    found: Sequence[tuple[fleet.GPU, fleet.Stock]],
-    flavors: Sequence[cloud_flavors.Flavor],
+    found: Stocks,
+    flavors: Iterable[str],
 ) -> TypeUsage:
+    """What all GPUs have together.
+
+    :param found: GPUs with what they have of the resource class.
+    :param flavors: the names of those that can get it.
+    """
     free: collections.Counter[str] = collections.Counter()
     for gpu, stock in found:
         free[gpu.host] += stock.free
-    kinds = fleet.list_kinds(gpu for gpu, _ in found)
     return TypeUsage(
-        found[0][0].facts,
+        facts,
         resource_class,
         len(found),
         len(free),
@@ -82,11 +95,16 @@ def _summarise(
         sum(stock.reserved or 0 for _, stock in found),
         free.total(),
         max(free.values()),
-        tuple(
-            sorted(
-                flavor.name
-                for flavor in flavors
-                if any(flavor.asks_for(gpu, resource_class) for gpu in kinds)
-            )
-        ),
+        tuple(sorted(flavors)),
     )
+
+
+def _list_asking(
+    flavors: Iterable[cloud_flavors.Flavor], resource_class: str, found: Stocks
+) -> list[str]:
+    kinds = fleet.list_kinds(gpu for gpu, _ in found)
+    return [
+        flavor.name
+        for flavor in flavors
+        if any(flavor.asks_for(gpu, resource_class) for gpu in kinds)
+    ]

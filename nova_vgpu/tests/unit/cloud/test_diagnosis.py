@@ -512,3 +512,23 @@ class TestWholeGPUs(testtools.TestCase):
                 ),
                 found.evidence,
             )
+
+
+class TestFlavorsAlone(testtools.TestCase):
+    """What is known of flavors by GPUs and flavors alone."""
+
+    def test_the_same_as_among_all_findings(self) -> None:
+        made = (
+            BOTH,
+            flavors.parse('lost', {'resources:VGPU': '9'}),
+            flavors.parse('whole', {'pci_passthrough:alias': 'gpu-A40:2'}),
+            flavors.parse('wrong', {'resource:VGPU': '1'}),
+        )
+        gpus = (T4, A40, clouds.whole('compute1 C1'))
+        examined = examination.of_gpus(gpus, made)
+        alone = diagnosis.diagnose_flavors(examined)
+        self.assertEqual(
+            ['wrong', 'lost', 'whole'], [found.subject for found in alone]
+        )
+        everything = diagnosis.diagnose(examined)
+        self.assertLess(set(alone), set(everything))
