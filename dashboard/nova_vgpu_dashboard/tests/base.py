@@ -30,6 +30,8 @@ TYPES = 'horizon:admin:vgpu_types:index'
 FLAVORS = 'horizon:project:vgpu_flavors:index'
 CREATE = 'horizon:admin:vgpu_types:create_flavor'
 FUNCTIONS = 'horizon:admin:virtual_functions:index'
+USAGE = 'horizon:admin:vgpu_types:usage'
+USAGE_FILE = 'horizon:admin:vgpu_types:usage_file'
 
 
 class Parser(html.parser.HTMLParser):

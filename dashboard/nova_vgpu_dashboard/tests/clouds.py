@@ -14,6 +14,7 @@
 
 from collections.abc import Iterator
 import dataclasses
+import functools
 import types
 import typing
 import uuid
@@ -65,6 +66,7 @@ def gpu(
 def whole(
     host: str,
     bus: str = 'C1',
+    capacity: int = 1,
     used: int = 0,
     traits: tuple[str, ...] = WHOLE,
 ) -> fleet.GPU:
@@ -73,7 +75,7 @@ def whole(
         uuid_of(f'{host} {bus}'),
         host,
         f'0000:{bus}:00.0',
-        (fleet.Stock('CUSTOM_GPU_A40', 1, used, 0),),
+        (fleet.Stock('CUSTOM_GPU_A40', capacity, used, 0),),
         frozenset(traits),
     )
 
@@ -95,16 +97,29 @@ class Compute:
         default_factory=list
     )
     extra_specs: list[dict[str, str]] = dataclasses.field(default_factory=list)
+    deleted: list[str] = dataclasses.field(default_factory=list)
+    #: What "create", "post" or "delete" raises.
+    failures: dict[str, Exception] = dataclasses.field(default_factory=dict)
+
+    def fail(self, what: str) -> None:
+        if what in self.failures:
+            raise self.failures[what]
 
     def create_flavor(self, **fields: typing.Any) -> typing.Any:
+        self.fail('create')
         self.created.append(fields)
         return types.SimpleNamespace(id=uuid_of(fields['name']))
 
     def post(
         self, path: str, json: typing.Any, microversion: str
     ) -> typing.Any:
+        self.fail('post')
         self.extra_specs.append(json['extra_specs'])
         return types.SimpleNamespace(status_code=200)
+
+    def delete_flavor(self, identity: str, ignore_missing: bool) -> None:
+        self.fail('delete')
+        self.deleted.append(identity)
 
 
 @dataclasses.dataclass
@@ -131,23 +146,59 @@ class Connection:
 
 @dataclasses.dataclass
 class Services:
-    """Requests to Nova for its compute nodes; ``failure`` is raised."""
+    """Keystone and Nova, as far as usage and compute nodes are read.
 
-    nodes: tuple[str, ...]
+    ``failure`` is what Nova leads to.
+    """
+
+    #: The compute nodes.
+    nodes: tuple[str, ...] = ()
+    names: dict[str, str] = dataclasses.field(
+        default_factory=lambda: {PROJECT: 'research'}
+    )
+    records: list[dict[str, typing.Any]] = dataclasses.field(
+        default_factory=list
+    )
+    asked: list[dict[str, str]] = dataclasses.field(default_factory=list)
     failure: exception.NovaVGPUError | None = None
 
+    def ask_keystone(self, _what: str, _path: str, **_query: str) -> object:
+        listed = [{'id': i, 'name': name} for i, name in self.names.items()]
+        return {'projects': listed}
+
     def ask_nova(
-        self, what: str, path: str, _version: str, **query: str
-    ) -> typing.Any:
-        assert path == '/os-hypervisors', path
+        self, _what: str, path: str, _version: str, **query: str
+    ) -> object:
         if self.failure is not None:
             raise self.failure
-        nodes = () if 'marker' in query else self.nodes
-        return {
-            'hypervisors': [
-                {'id': node, 'hypervisor_hostname': node} for node in nodes
-            ]
-        }
+        if path == '/os-hypervisors':
+            nodes = () if 'marker' in query else self.nodes
+            return {
+                'hypervisors': [
+                    {'id': node, 'hypervisor_hostname': node} for node in nodes
+                ]
+            }
+        self.asked.append(query)
+        return {'tenant_usages': [{'server_usages': self.records}]}
+
+
+def record(
+    name: str,
+    flavor: str,
+    hours: float,
+    project: str = PROJECT,
+    ended: str | None = None,
+) -> dict[str, typing.Any]:
+    """A server in Nova's usage records."""
+    return {
+        'instance_id': uuid_of(name),
+        'name': name,
+        'tenant_id': project,
+        'flavor': flavor,
+        'hours': hours,
+        'ended_at': ended,
+        'state': 'terminated' if ended else 'active',
+    }
 
 
 @dataclasses.dataclass
@@ -166,18 +217,18 @@ class Cloud:
     #: The compute nodes; None for all hosts of GPUs.
     nodes: tuple[str, ...] | None = None
     consumer_failure: exception.NovaVGPUError | None = None
+    whole: tuple[fleet.GPU, ...] = ()
 
-    @property
+    @functools.cached_property
     def services(self) -> Services:
-        hosts = tuple(gpu.host for gpu in self.gpus)
+        hosts = tuple(gpu.host for gpu in (*self.gpus, *self.whole))
         return Services(
-            hosts if self.nodes is None else self.nodes, self.flavor_failure
+            hosts if self.nodes is None else self.nodes,
+            failure=self.flavor_failure,
         )
 
     def list_every_gpu(self) -> tuple[fleet.GPU, ...]:
-        if self.failure is not None:
-            raise self.failure
-        return self.gpus
+        return (*self.list_gpus(), *self.whole)
 
     def list_gpus(self) -> tuple[fleet.GPU, ...]:
         if self.failure is not None:

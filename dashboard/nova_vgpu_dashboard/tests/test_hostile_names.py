@@ -179,3 +179,41 @@ class TestHostileNames(base.AdminPages):
         )
         self.assertEqual(1, len(self.cloud.connection.compute.created))
         self.require_harmless(self.open(base.TYPES))
+
+    def test_names_on_the_usage_page(self) -> None:
+        self.cloud.gpus = (clouds.gpu('compute1'),)
+        self.cloud.flavors = (clouds.flavor('any', resources__VGPU='1'),)
+        services = self.cloud.services
+        services.names[clouds.PROJECT] = ATTACK
+        services.records = [
+            clouds.record('a', 'any', 1.0),
+            clouds.record('b', ATTACK, 1.0),
+            clouds.record('c', 'any', 1.0, ATTACK),
+        ]
+        self.require_shown(self.open(base.USAGE))
+
+    def test_query_strings_of_the_usage_page(self) -> None:
+        for name in ('period', 'start', 'end', 'project', 'type', 'sort'):
+            response = self.open(base.USAGE, f'{name}={QUOTED}')
+            self.require_harmless(response)
+        response = self.open(base.TYPES, f'name={QUOTED}&model={QUOTED}')
+        self.require_harmless(response)
+
+    def test_problems_of_flavors(self) -> None:
+        self.cloud.gpus = (clouds.gpu('compute1'),)
+        self.cloud.flavors = (
+            clouds.flavor(
+                ATTACK,
+                resources__VGPU='9',
+                **{f'trait:{ATTACK}': ATTACK},
+            ),
+        )
+        self.require_shown(self.open(base.TYPES))
+
+    def test_models_of_whole_gpus(self) -> None:
+        self.cloud.whole = (clouds.whole(ATTACK),)
+        self.cloud.flavors = (
+            clouds.flavor(ATTACK, pci_passthrough__alias='gpu-A40:1'),
+        )
+        self.require_shown(self.open(base.TYPES))
+        self.require_harmless(self.open(base.CREATE))

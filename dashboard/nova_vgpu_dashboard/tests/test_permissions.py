@@ -26,6 +26,8 @@ PAGES = {
     base.TYPES: (),
     base.CREATE: (),
     base.FUNCTIONS: (),
+    base.USAGE: (),
+    base.USAGE_FILE: (),
 }
 
 

@@ -48,16 +48,16 @@ def read(
     :raises CloudError: if Nova or Keystone do.
     :raises NotInCloud: if Keystone has no such project.
     """
+    if start >= now:
+        raise exception.UsageError(
+            f'The period starts in the future ({start:%Y-%m-%d %H:%M} UTC). '
+            'Give an earlier --start.'
+        )
     if start >= end:
         raise exception.UsageError(
             f'The period ends ({end:%Y-%m-%d %H:%M}) before it starts '
             f'({start:%Y-%m-%d %H:%M}). Give an earlier --start or a later '
             '--end.'
-        )
-    if start >= now:
-        raise exception.UsageError(
-            f'The period starts in the future ({start:%Y-%m-%d %H:%M} UTC). '
-            'Give an earlier --start.'
         )
     gpus = cloud.list_gpus()
     asked_for = demands.find(cloud.list_flavors(), gpus)

@@ -9,17 +9,57 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
+"""The lists of vGPU types and whole GPUs: what is read, and their order.
 
-"""The list of vGPU types: its order, and flavors that no GPU can serve."""
+Both lists have rows of the same kind. A whole GPU has a model and no type.
+"""
 
-from collections.abc import Iterable
 from collections.abc import Sequence
+import dataclasses
+import typing
 
-from nova_vgpu.cloud.gpus import fleet
+from django.utils.translation import gettext_lazy as _
+
+from nova_vgpu import values
+from nova_vgpu.cloud import reader
+from nova_vgpu.cloud.diagnose import diagnosis
+from nova_vgpu.cloud.diagnose import examination
 from nova_vgpu.cloud.gpus import types
-from nova_vgpu.cloud.orders import flavor_listing
-from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.orders import whole_gpu_listing
 from nova_vgpu_dashboard import listing
+from nova_vgpu_dashboard.content.gpus import choosers
+
+_FREE = 'yes'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """What the page shows: types that GPUs serve, and models of whole GPUs.
+
+    ``flavor_ids`` are by the names of flavors.
+    """
+
+    served: tuple[types.TypeUsage, ...] = ()
+    models: tuple[types.TypeUsage, ...] = ()
+    findings: tuple[values.Finding, ...] = ()
+    flavor_ids: dict[str, str] = dataclasses.field(default_factory=dict)
+
+
+def read(cloud: reader.Cloud) -> Found:
+    """Ask for all GPUs and all flavors, once each.
+
+    :raises PlacementError: if Placement refuses or does not answer.
+    :raises CloudError: if Nova does.
+    """
+    examined = examination.of_gpus(
+        cloud.list_every_gpu(), cloud.list_flavors()
+    )
+    return Found(
+        types.list_types(examined.gpus, examined.flavors),
+        whole_gpu_listing.list_models(examined.whole, examined.flavors),
+        diagnosis.diagnose_flavors(examined),
+        {flavor.name: flavor.id for flavor in examined.flavors},
+    )
 
 
 def _name(usage: types.TypeUsage) -> tuple[object, ...]:
@@ -34,8 +74,18 @@ def _share(usage: types.TypeUsage) -> tuple[float, int]:
     return usage.used / usage.total if usage.total else 0.0, usage.total
 
 
+def _by_name(usage: types.TypeUsage, text: str) -> bool:
+    names = (usage.name, usage.facts.model, *usage.flavors)
+    return any(text.casefold() in (name or '').casefold() for name in names)
+
+
 RULES: listing.Rules[types.TypeUsage] = listing.Rules(
-    filters={},
+    filters={
+        'name': _by_name,
+        'model': lambda usage, text: usage.facts.model == text,
+        'series': lambda usage, text: usage.facts.series == text,
+        'free': lambda usage, text: text != _FREE or usage.free > 0,
+    },
     orders={
         'name': _name,
         'model': lambda usage: listing.natural(usage.facts.model or ''),
@@ -52,20 +102,21 @@ RULES: listing.Rules[types.TypeUsage] = listing.Rules(
 )
 
 
-def find_unserved(
-    listed: Sequence[flavors.Flavor], gpus: Sequence[fleet.GPU]
-) -> tuple[str, ...]:
-    """The names of flavors that ask for a vGPU which no GPU has."""
-    return tuple(
-        found.flavor.name
-        for found in flavor_listing.list_vgpu_flavors(listed, gpus)
-        if not _is_served(found.flavor, gpus)
-    )
-
-
-def _is_served(flavor: flavors.Flavor, gpus: Iterable[fleet.GPU]) -> bool:
-    return any(
-        flavor.asks_for(gpu, stock.resource_class)
-        for gpu in gpus
-        for stock in gpu.stocks
-    )
+def list_choosers(
+    usages: Sequence[types.TypeUsage], place: listing.Place
+) -> list[choosers.Chooser]:
+    """The filters whose values can be listed."""
+    facts = [usage.facts for usage in usages]
+    free: list[tuple[str, typing.Any]] = [(_FREE, _('Some are free'))]
+    return [
+        choosers.Chooser(name, label, choices, place.filter_of(name))
+        for name, label, choices in (
+            ('model', _('Model'), choosers.as_pairs(of.model for of in facts)),
+            (
+                'series',
+                _('Series'),
+                choosers.as_pairs(of.series for of in facts),
+            ),
+            ('free', _('Free'), free),
+        )
+    ]

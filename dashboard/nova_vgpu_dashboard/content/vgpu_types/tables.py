@@ -9,13 +9,14 @@
 #    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
 #    License for the specific language governing permissions and limitations
 #    under the License.
-
-"""The table of vGPU types."""
+"""The tables of vGPU types and of whole GPUs, and the links to the form."""
 
 import typing
+import urllib.parse
 
 from django import http
 from django import urls
+from django.template import loader
 from django.utils import http as http_text
 from django.utils.translation import gettext_lazy as _
 from horizon import tables
@@ -26,14 +27,31 @@ from nova_vgpu_dashboard.content.vgpu_types import rows
 
 #: The rule of Nova's policy for those who create flavors.
 MAY_CREATE = (('compute', 'os_compute_api:os-flavor-manage:create'),)
+#: So many flavors of a type are shown at once.
+_SHOWN = 8
 
 
 def find_gpus_url(usage: types.TypeUsage) -> str | None:
     """The list of GPUs that serve the type."""
     if len(usage.facts.types) != 1:
         return None
-    query = http_text.urlencode({'type': usage.facts.types[0]})
+    return _link_gpus(type=usage.facts.types[0])
+
+
+def find_model_url(usage: types.TypeUsage) -> str:
+    """The list of GPUs of the model."""
+    return _link_gpus(model=usage.facts.model or '')
+
+
+def _link_gpus(**filters: str) -> str:
+    query = http_text.urlencode(filters)
     return f'{urls.reverse("horizon:admin:gpus:index")}?{query}'
+
+
+def find_flavor_url(flavor_id: str) -> str:
+    """The row of a flavor in Horizon's list: it has no page of its own."""
+    row = urllib.parse.quote(flavor_id, safe='')
+    return f'{urls.reverse("horizon:admin:flavors:index")}#flavors__row__{row}'
 
 
 class CreateFlavor(tables.LinkAction):
@@ -46,10 +64,27 @@ class CreateFlavor(tables.LinkAction):
     policy_rules = MAY_CREATE
 
 
+class ShowUsage(tables.LinkAction):
+    """The link to what projects have used."""
+
+    name = 'show_usage'
+    verbose_name = _('Usage of Projects')
+    url = 'horizon:admin:vgpu_types:usage'
+    icon = 'bar-chart'
+
+
 class OrderFlavor(CreateFlavor):
-    """The link in the row of a type."""
+    """The link in the row of a model or type."""
 
     name = 'order_flavor'
+
+    def get_link_url(self, datum: types.TypeUsage) -> str:
+        query = http_text.urlencode({'type': identify(datum)})
+        return f'{urls.reverse(self.url)}?{query}'
+
+
+class OrderTypeFlavor(OrderFlavor):
+    """Not for a type that is unknown: a flavor cannot ask for it."""
 
     def allowed(
         self,
@@ -58,13 +93,12 @@ class OrderFlavor(CreateFlavor):
     ) -> bool:
         return datum is None or len(datum.facts.types) == 1
 
-    def get_link_url(self, datum: types.TypeUsage) -> str:
-        query = http_text.urlencode({'type': identify(datum)})
-        return f'{urls.reverse(self.url)}?{query}'
-
 
 def identify(usage: types.TypeUsage) -> str:
-    """A text for the type with its resource class."""
+    """A text for the type with its resource class.
+
+    Whole GPUs have no type: the resource class of a model is its own.
+    """
     return f'{", ".join(usage.facts.types)}/{usage.resource_class}'
 
 
@@ -78,57 +112,33 @@ def _in_gib(usage: types.TypeUsage) -> typing.Any:
     return _('%(size)d GiB') % {'size': gib}
 
 
-class VGPUTypesTable(our_tables.OrderedTable):
-    rules = rows.RULES
+def _render_usage(usage: types.TypeUsage) -> str:
+    return our_tables.render_usage(usage.used, usage.reserved, usage.total)
 
-    name = tables.Column(
-        'name',
-        verbose_name=_('vGPU Type'),
-        sortable=False,
-        link=find_gpus_url,
-        empty_value=_('Unknown'),
-        classes=(our_tables.LONG,),
-    )
-    model = tables.Column(
-        lambda usage: usage.facts.model,
-        verbose_name=_('Model'),
-        sortable=False,
-        classes=(our_tables.LONG,),
-    )
-    framebuffer = tables.Column(
-        _in_gib, verbose_name=_('Frame Buffer'), sortable=False
-    )
-    series = tables.Column(
-        lambda usage: usage.facts.series,
-        verbose_name=_('Series'),
-        sortable=False,
-    )
-    resource_class = tables.Column(
-        'resource_class',
-        verbose_name=_('Resource Class'),
-        sortable=False,
-        classes=(our_tables.LONG,),
-    )
-    gpus = tables.Column('gpus', verbose_name=_('GPUs'), sortable=False)
-    hosts = tables.Column('hosts', verbose_name=_('Hosts'), sortable=False)
-    usage = tables.Column(
-        lambda usage: our_tables.render_usage(
-            usage.used, usage.reserved, usage.total
-        ),
-        verbose_name=_('vGPUs Used'),
-        sortable=False,
-    )
-    free = tables.Column('free', verbose_name=_('Free'), sortable=False)
-    largest = tables.Column(
-        'largest', verbose_name=_('Most Free on a Host'), sortable=False
-    )
-    flavors = tables.Column(
-        lambda usage: ', '.join(usage.flavors) or None,
-        verbose_name=_('Flavors'),
-        sortable=False,
-        empty_value=_('None'),
-        classes=(our_tables.LONG,),
-    )
+
+class FlavorsColumn(tables.Column):
+    """The flavors that can get a type, as links to Horizon's list."""
+
+    def get_raw_data(self, datum: types.TypeUsage) -> str | None:
+        if not datum.flavors:
+            return None
+        ids = self.table.flavor_ids
+        links = [(name, find_flavor_url(ids[name])) for name in datum.flavors]
+        text: str = loader.render_to_string(
+            'nova_vgpu_dashboard/vgpu_types/_flavors.html',
+            {'shown': links[:_SHOWN], 'more': links[_SHOWN:]},
+        )
+        return text
+
+
+class _UsageTable(our_tables.OrderedTable):
+    """A table of types or models.
+
+    ``flavor_ids`` are by the names of flavors; the view sets them.
+    """
+
+    rules = rows.RULES
+    flavor_ids: typing.Mapping[str, str]
 
     def get_object_id(self, datum: types.TypeUsage) -> str:
         return identify(datum)
@@ -136,11 +146,78 @@ class VGPUTypesTable(our_tables.OrderedTable):
     def get_object_display(self, datum: types.TypeUsage) -> str:
         return identify(datum)
 
+
+def _column(
+    get: typing.Any, title: typing.Any, **options: typing.Any
+) -> tables.Column:
+    return tables.Column(get, verbose_name=title, sortable=False, **options)
+
+
+_LONG = {'classes': (our_tables.LONG,)}
+
+
+class VGPUTypesTable(_UsageTable):
+    name = _column(
+        'name',
+        _('vGPU Type'),
+        link=find_gpus_url,
+        empty_value=_('Unknown'),
+        **_LONG,
+    )
+    model = _column(lambda usage: usage.facts.model, _('Model'), **_LONG)
+    framebuffer = _column(_in_gib, _('Frame Buffer'))
+    series = _column(lambda usage: usage.facts.series, _('Series'))
+    resource_class = _column('resource_class', _('Resource Class'), **_LONG)
+    gpus = _column('gpus', _('GPUs'))
+    hosts = _column('hosts', _('Hosts'))
+    usage = _column(_render_usage, _('vGPUs Used'))
+    free = _column('free', _('Free'))
+    largest = _column('largest', _('Most Free on a Host'))
+    flavors = FlavorsColumn(
+        'flavors',
+        verbose_name=_('Flavors'),
+        sortable=False,
+        empty_value=_('None'),
+        **_LONG,
+    )
+
     class Meta:
         name = 'vgpu_types'
         verbose_name = _('vGPU Types')
         template = 'nova_vgpu_dashboard/_table.html'
         footer = False
-        table_actions = (CreateFlavor,)
+        table_actions = (ShowUsage, CreateFlavor)
+        row_actions = (OrderTypeFlavor,)
+        multi_select = False
+
+
+class WholeGPUsTable(_UsageTable):
+    """Models that servers get as whole GPUs, by PCI passthrough."""
+
+    model = _column(
+        lambda usage: usage.facts.model,
+        _('Model'),
+        link=find_model_url,
+        **_LONG,
+    )
+    resource_class = _column('resource_class', _('Resource Class'), **_LONG)
+    hosts = _column('hosts', _('Hosts'))
+    usage = _column(_render_usage, _('GPUs Used'))
+    free = _column('free', _('Free'))
+    largest = _column('largest', _('Most Free on a Host'))
+    flavors = FlavorsColumn(
+        'flavors',
+        verbose_name=_('Flavors'),
+        sortable=False,
+        empty_value=_('None'),
+        **_LONG,
+    )
+
+    class Meta:
+        name = 'whole_gpus'
+        verbose_name = _('Whole GPUs')
+        hidden_title = False
+        template = 'nova_vgpu_dashboard/_table.html'
+        footer = False
         row_actions = (OrderFlavor,)
         multi_select = False

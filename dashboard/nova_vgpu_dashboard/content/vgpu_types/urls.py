@@ -14,6 +14,7 @@
 
 from django.urls import path
 
+from nova_vgpu_dashboard.content.vgpu_types import usage_views
 from nova_vgpu_dashboard.content.vgpu_types import views
 
 urlpatterns = [
@@ -23,4 +24,6 @@ urlpatterns = [
         views.CreateFlavorView.as_view(),
         name='create_flavor',
     ),
+    path('usage/', usage_views.UsageView.as_view(), name='usage'),
+    path('usage.csv', usage_views.UsageFileView.as_view(), name='usage_file'),
 ]

@@ -24,9 +24,7 @@ from horizon import tables
 from openstack_dashboard import policy
 
 from nova_vgpu import exception
-from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu.cloud.gpus import types
-from nova_vgpu.cloud.orders import flavors
 from nova_vgpu_dashboard import connection
 from nova_vgpu_dashboard import listing
 from nova_vgpu_dashboard.content.vgpu_types import forms as our_forms
@@ -34,41 +32,57 @@ from nova_vgpu_dashboard.content.vgpu_types import rows
 from nova_vgpu_dashboard.content.vgpu_types import tables as type_tables
 
 INDEX = 'horizon:admin:vgpu_types:index'
+#: So many problems are shown.
+_FINDINGS = 20
 
 
-class IndexView(tables.DataTableView):
-    table_class = type_tables.VGPUTypesTable
+class IndexView(tables.MultiTableView):
+    table_classes = (type_tables.VGPUTypesTable, type_tables.WholeGPUsTable)
     template_name = 'nova_vgpu_dashboard/vgpu_types/index.html'
     page_title = _('vGPU Types')
 
     failure: str | None = None
 
     @functools.cached_property
-    def found(
-        self,
-    ) -> tuple[tuple[fleet.GPU, ...], tuple[flavors.Flavor, ...]]:
-        """The GPUs and flavors of the cloud."""
+    def found(self) -> rows.Found:
         try:
-            cloud = connection.connect(self.request)
-            return cloud.list_gpus(), cloud.list_flavors()
+            return rows.read(connection.connect(self.request))
         except exception.NovaVGPUError as error:
             self.failure = str(error)
-            return (), ()
+            return rows.Found()
 
-    def get_data(self) -> tuple[types.TypeUsage, ...]:
-        return listing.put_in_order(
-            rows.RULES.parse(self.request.GET),
-            types.list_types(*self.found),
-            rows.RULES,
-        )
+    @functools.cached_property
+    def place(self) -> listing.Place:
+        return rows.RULES.parse(self.request.GET)
+
+    def get_vgpu_types_data(self) -> tuple[types.TypeUsage, ...]:
+        return listing.put_in_order(self.place, self.found.served, rows.RULES)
+
+    def get_whole_gpus_data(self) -> tuple[types.TypeUsage, ...]:
+        return listing.put_in_order(self.place, self.found.models, rows.RULES)
 
     def get_context_data(self, **kwargs: typing.Any) -> dict[str, typing.Any]:
         context: dict[str, typing.Any] = super().get_context_data(**kwargs)
-        gpus, listed = self.found
+        found, findings = self.found, self.found.findings
+        for table in self.get_tables().values():
+            table.flavor_ids = found.flavor_ids
+        usages = (*found.served, *found.models)
         return context | {
             'failure': self.failure,
-            'gpus': gpus,
-            'unserved': rows.find_unserved(listed, gpus),
+            'has_gpus': bool(usages),
+            'models': found.models,
+            'place': self.place,
+            'searches': [
+                (
+                    'name',
+                    _('Type, model or flavor'),
+                    self.place.filter_of('name'),
+                )
+            ],
+            'choosers': rows.list_choosers(usages, self.place),
+            'findings': findings,
+            'shown_findings': findings[:_FINDINGS],
+            'more_findings': len(findings[_FINDINGS:]),
         }
 
 
