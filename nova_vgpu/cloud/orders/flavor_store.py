@@ -109,6 +109,6 @@ class FlavorStore:
         except exception.CloudError as error:
             raise exception.CloudError(
                 f'{cause} Flavor {name} exists without extra specs: servers '
-                'with it have no GPU. Run the same command again to complete '
-                f'it, or delete it. ({error})'
+                'with it have no GPU. Do the same again to complete it, or '
+                f'delete it. ({error})'
             ) from cause

@@ -216,7 +216,7 @@ class FlavorsTest(base.CloudTest):
         self.break_nova(1, 2, fault=proxy.Fault.CUT_BEFORE)
         error = self.assertRaises(exception.CloudError, self.ensure)
         self.assertIn('exists without extra specs', str(error))
-        self.assertIn('Run the same command again', str(error))
+        self.assertIn('Do the same again', str(error))
         found = self.find()
         assert found is not None
         self.assertEqual((), found.extra_specs)
