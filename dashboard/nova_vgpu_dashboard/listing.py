@@ -168,6 +168,13 @@ def list_choices(values: Iterable[str | None]) -> Sequence[str]:
     return sorted({value for value in values if value}, key=natural)
 
 
+def pair_choices(
+    values: Iterable[str | None],
+) -> list[tuple[str, typing.Any]]:
+    """The same with their texts, which are the values."""
+    return [(value, value) for value in list_choices(values)]
+
+
 def _parse_page(text: str) -> int:
     # More digits would only cost time.
     if text.isascii() and text.isdecimal() and len(text) < 10:

@@ -111,11 +111,15 @@ def list_choosers(
     return [
         choosers.Chooser(name, label, choices, place.filter_of(name))
         for name, label, choices in (
-            ('model', _('Model'), choosers.as_pairs(of.model for of in facts)),
+            (
+                'model',
+                _('Model'),
+                listing.pair_choices(of.model for of in facts),
+            ),
             (
                 'series',
                 _('Series'),
-                choosers.as_pairs(of.series for of in facts),
+                listing.pair_choices(of.series for of in facts),
             ),
             ('free', _('Free'), free),
         )

@@ -83,7 +83,7 @@ RULES: listing.Rules[usage.Usage] = listing.Rules(
 def list_choosers(
     usages: Sequence[usage.Usage], place: listing.Place
 ) -> list[choosers.Chooser]:
-    types = choosers.as_pairs(found.kind.name for found in usages)
+    types = listing.pair_choices(found.kind.name for found in usages)
     return [
         choosers.Chooser(
             'type', _('vGPU type'), types, place.filter_of('type')
