@@ -178,7 +178,7 @@ class TestUsage(base.AdminPages):
             ('end=2026-01-01', 'Give a date for "First day", too.'),
             (
                 'start=2026-02-01&end=2026-01-01',
-                'Give an earlier "First day" or a later "Last day of the',
+                'Give an earlier "First day" or a later "Last day".',
             ),
             ('start=9000-01-01', 'The period starts in the future'),
         ):

@@ -37,8 +37,8 @@ class Chooser:
 def list_choosers(
     rows: Sequence[gpu_rows.Row], place: listing.Place
 ) -> list[Chooser]:
-    models = as_pairs(row.gpu.facts.model for row in rows)
-    types = as_pairs(name for row in rows for name in row.gpu.facts.types)
+    models = _as_pairs(row.gpu.facts.model for row in rows)
+    types = _as_pairs(name for row in rows for name in row.gpu.facts.types)
     roles = [(role.value, text) for role, text in tables.ROLES.items()]
     states = [
         (state.value, text) for state, (text, _colour) in tables.STATES.items()
@@ -59,7 +59,7 @@ def list_choosers(
     ]
 
 
-def as_pairs(
+def _as_pairs(
     found: Iterable[str | None],
 ) -> list[tuple[str, typing.Any]]:
     return [(value, value) for value in listing.list_choices(found)]

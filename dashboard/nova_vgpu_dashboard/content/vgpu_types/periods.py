@@ -32,14 +32,14 @@ PERIOD, START, END = 'period', 'start', 'end'
 _DAY = datetime.timedelta(days=1)
 #: The periods that end now, and their texts.
 LAST = {
-    'day': (_DAY, _('Last day')),
+    'day': (_DAY, _('Last 24 hours')),
     'week': (7 * _DAY, _('Last 7 days')),
     'month': (30 * _DAY, _('Last 30 days')),
 }
 _DEFAULT = 'month'
 #: Of the two fields for days.
 FIRST_DAY = _('First day')
-LAST_DAY = _('Last day of the period')
+LAST_DAY = _('Last day')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
