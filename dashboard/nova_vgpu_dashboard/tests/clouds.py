@@ -146,9 +146,10 @@ class Connection:
 
 @dataclasses.dataclass
 class Services:
-    """Keystone and Nova, as far as usage and compute nodes are read.
+    """Keystone, Placement and Nova, as far as they are asked directly.
 
-    ``failure`` is what Nova leads to.
+    ``answers`` are those of paths; a failure is raised. ``failure`` is what
+    Nova leads to. ``paths`` and ``asked`` are what they were asked for.
     """
 
     #: The compute nodes.
@@ -161,10 +162,32 @@ class Services:
     )
     asked: list[dict[str, str]] = dataclasses.field(default_factory=list)
     failure: exception.NovaVGPUError | None = None
+    answers: dict[str, typing.Any] = dataclasses.field(
+        default_factory=lambda: {
+            '/usages': {'usages': {}},
+            '/registered_limits': {'registered_limits': []},
+            '/limits': {'limits': []},
+        }
+    )
+    paths: list[str] = dataclasses.field(default_factory=list)
 
-    def ask_keystone(self, _what: str, _path: str, **_query: str) -> object:
+    def ask_placement(self, path: str, **_query: str) -> typing.Any:
+        return self._answer(path)
+
+    def ask_keystone(
+        self, _what: str, path: str, **_query: str
+    ) -> typing.Any:
+        if path != '/projects':
+            return self._answer(path)
         listed = [{'id': i, 'name': name} for i, name in self.names.items()]
         return {'projects': listed}
+
+    def _answer(self, path: str) -> typing.Any:
+        self.paths.append(path)
+        found = self.answers[path]
+        if isinstance(found, Exception):
+            raise found
+        return found
 
     def ask_nova(
         self, _what: str, path: str, _version: str, **query: str

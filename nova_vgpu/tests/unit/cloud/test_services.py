@@ -18,6 +18,7 @@ import testtools
 
 from nova_vgpu import exception
 from nova_vgpu.cloud import services
+from nova_vgpu.placement import client
 from nova_vgpu.placement import connection
 
 IMPATIENT = connection.RetryPolicy(deadline=0.0)
@@ -70,3 +71,19 @@ class TestManyRequests(testtools.TestCase):
         self.assertIn('it is down', str(error))
         # Those of the other connections, which were under way.
         self.assertLessEqual(len(adapter.asked), 20 + 8)
+
+
+class TestRefusal(testtools.TestCase):
+    def test_placement_refuses_and_the_message_names_the_role(self) -> None:
+        def refuse(
+            _path: str, _method: str, **_arguments: typing.Any
+        ) -> types.SimpleNamespace:
+            return types.SimpleNamespace(
+                status_code=403, content=b'{}', text='no', json=dict
+            )
+
+        adapter: typing.Any = types.SimpleNamespace(request=refuse)
+        error = self.assertRaises(
+            client.Forbidden, make(adapter).ask_placement, '/allocations/x'
+        )
+        self.assertIn('the role "admin"', str(error))

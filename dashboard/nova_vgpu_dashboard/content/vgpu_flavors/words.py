@@ -1,0 +1,123 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""What a flavor brings, in words.
+
+The words say what the flavor asks for: its vGPUs by type, how many GPUs they
+are on, and whole GPUs. They are made here for every page, in the language of
+the user who asks.
+"""
+
+import collections
+from collections.abc import Iterator
+import dataclasses
+
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from nova_vgpu.cloud.gpus import provider_traits
+from nova_vgpu.cloud.orders import demands
+from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.orders import whole_gpu_order
+
+_MIB_PER_GIB = 1024
+_ISOLATED = 'isolate'
+
+
+@dataclasses.dataclass(slots=True)
+class _Total:
+    """vGPUs of one type: how many, and in how many groups."""
+
+    vgpus: int = 0
+    groups: int = 0
+
+
+def describe(flavor: flavors.Flavor) -> str:
+    """The vGPUs and whole GPUs of a server; empty if there are none."""
+    return '; '.join((*_describe_vgpus(flavor), *_describe_gpus(flavor)))
+
+
+def count(flavor: flavors.Flavor) -> int:
+    """How many vGPUs and whole GPUs a server has."""
+    return sum(demand.vgpus for demand in _list_demands(flavor)) + sum(
+        whole_gpu_order.list_devices(flavor).values()
+    )
+
+
+def _describe_vgpus(flavor: flavors.Flavor) -> Iterator[str]:
+    totals: dict[demands.Kind, _Total] = collections.defaultdict(_Total)
+    for demand in _list_demands(flavor):
+        total = totals[demand.kind]
+        total.vgpus += demand.vgpus
+        total.groups += 1
+    is_isolated = flavor.policy == _ISOLATED
+    for kind, total in totals.items():
+        parts = [_name(kind, total.vgpus)]
+        if kind.framebuffer_mib is not None:
+            parts.append(_measure(kind.framebuffer_mib, total.vgpus))
+        if total.vgpus > 1:
+            parts.append(_place(total, is_isolated))
+        yield ', '.join(parts)
+
+
+def _describe_gpus(flavor: flavors.Flavor) -> Iterator[str]:
+    for of, number in whole_gpu_order.list_devices(flavor).items():
+        yield ngettext(
+            '%(count)d whole GPU of model %(model)s',
+            '%(count)d whole GPUs of model %(model)s',
+            number,
+        ) % {'count': number, 'model': of.title}
+
+
+def _list_demands(flavor: flavors.Flavor) -> Iterator[demands.Demand]:
+    """What each group asks for: every named group is served by one GPU."""
+    for group in flavor.groups:
+        alone = dataclasses.replace(flavor, groups=(group,))
+        for demand in demands.find((alone,), ())[flavor.name]:
+            kind = demand.kind
+            if kind.framebuffer_mib is None:
+                size = provider_traits.read(group.required).framebuffer_mib
+                kind = dataclasses.replace(kind, framebuffer_mib=size)
+            yield dataclasses.replace(demand, kind=kind)
+
+
+def _name(kind: demands.Kind, vgpus: int) -> str:
+    if kind.name is None:
+        return ngettext(
+            '%(count)d vGPU of any type',
+            '%(count)d vGPUs of any type',
+            vgpus,
+        ) % {'count': vgpus}
+    return ngettext(
+        '%(count)d vGPU of %(type)s', '%(count)d vGPUs of %(type)s', vgpus
+    ) % {'count': vgpus, 'type': kind.name}
+
+
+def _measure(framebuffer_mib: int, vgpus: int) -> str:
+    gib, rest = divmod(framebuffer_mib, _MIB_PER_GIB)
+    size = (
+        _('%(size)d MiB') % {'size': framebuffer_mib}
+        if rest
+        else _('%(size)d GiB') % {'size': gib}
+    )
+    return ngettext('%(size)s', '%(size)s each', vgpus) % {'size': size}
+
+
+def _place(total: _Total, is_isolated: bool) -> str:
+    """Which GPUs several vGPUs are of: one group is served by one GPU."""
+    if total.groups == 1:
+        return _('on one GPU')
+    if is_isolated:
+        text = _('on %(count)d different GPUs')
+    else:
+        text = _('on up to %(count)d GPUs')
+    return text % {'count': total.groups}
