@@ -10,39 +10,39 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a project may know of flavors with vGPUs: what they ask for.
-
-Placement tells only administrators which GPUs there are. So types are those
-whose traits a flavor requires.
-"""
+"""What a project may know of flavors with vGPUs: what they ask for."""
 
 from collections.abc import Iterable
-from collections.abc import Sequence
 import dataclasses
 
-from nova_vgpu.cloud.gpus import provider_traits
-from nova_vgpu.cloud.orders import flavor_listing
 from nova_vgpu.cloud.orders import flavors
 from nova_vgpu_dashboard import listing
+from nova_vgpu_dashboard.content.vgpu_flavors import availability
+from nova_vgpu_dashboard.content.vgpu_flavors import words
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """A flavor; without types it takes a vGPU of any."""
+    """A flavor; ``words`` say what it brings, ``count`` how many of it.
+
+    ``free`` is None if the user may not know.
+    """
 
     id: str
     name: str
-    vgpus: int
-    types: tuple[str, ...]
+    words: str
+    count: int
     size: flavors.Size
+    free: int | None = None
+    is_over_limit: bool = False
 
 
 RULES: listing.Rules[Row] = listing.Rules(
     filters={},
     orders={
         'name': lambda row: listing.natural(row.name),
-        'types': lambda row: listing.natural(', '.join(row.types)),
-        'vgpus': lambda row: row.vgpus,
+        'words': lambda row: (row.count, listing.natural(row.words)),
+        'available': lambda row: (not row.is_over_limit, row.free or 0),
         'vcpus': lambda row: row.size.vcpus,
         'ram': lambda row: row.size.ram_mib,
         'disk': lambda row: row.size.disk_gib,
@@ -51,20 +51,30 @@ RULES: listing.Rules[Row] = listing.Rules(
 )
 
 
-def make_rows(listed: Sequence[flavors.Flavor]) -> list[Row]:
-    """The flavors that ask for vGPUs."""
+def make_rows(
+    listed: Iterable[flavors.Flavor],
+    known: availability.Known = availability.UNKNOWN,
+) -> list[Row]:
+    """The flavors that bring vGPUs or whole GPUs."""
     return [
         Row(
-            found.flavor.id,
-            found.flavor.name,
-            found.vgpus,
-            _list_types(found.flavor.groups),
-            found.flavor.size,
+            flavor.id,
+            flavor.name,
+            words.describe(flavor),
+            words.count(flavor),
+            flavor.size,
+            known.count_free(flavor),
+            known.is_over_limit(flavor),
         )
-        for found in flavor_listing.list_vgpu_flavors(listed, ())
+        for flavor in listed
+        if words.count(flavor)
     ]
 
 
-def _list_types(groups: Iterable[flavors.Group]) -> tuple[str, ...]:
-    required = frozenset(trait for g in groups for trait in g.required)
-    return provider_traits.read(required).types
+def list_classes(listed: Iterable[flavors.Flavor]) -> frozenset[str]:
+    """The resource classes of the vGPUs that flavors ask for."""
+    return frozenset(
+        name
+        for flavor in listed
+        for name in availability.count_classes(flavor)
+    )

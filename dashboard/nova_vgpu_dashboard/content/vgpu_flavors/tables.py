@@ -13,10 +13,22 @@
 """The table of flavors with vGPUs."""
 
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext
 from horizon import tables
 
 from nova_vgpu_dashboard import tables as our_tables
 from nova_vgpu_dashboard.content.vgpu_flavors import rows
+
+
+def describe_availability(row: rows.Row) -> str | None:
+    """None if nothing is known."""
+    parts = []
+    if row.is_over_limit:
+        parts.append(str(_('Limit of the project reached')))
+    if row.free is not None:
+        text = ngettext('%(count)d free', '%(count)d free', row.free)
+        parts.append(text % {'count': row.free})
+    return '; '.join(parts) or None
 
 
 class VGPUFlavorsTable(our_tables.OrderedTable):
@@ -28,13 +40,17 @@ class VGPUFlavorsTable(our_tables.OrderedTable):
         sortable=False,
         classes=(our_tables.LONG,),
     )
-    vgpus = tables.Column('vgpus', verbose_name=_('vGPUs'), sortable=False)
-    types = tables.Column(
-        lambda row: ', '.join(row.types) or None,
-        verbose_name=_('vGPU Type'),
+    words = tables.Column(
+        'words',
+        verbose_name=_('vGPUs and GPUs'),
         sortable=False,
-        empty_value=_('Any'),
         classes=(our_tables.LONG,),
+    )
+    available = tables.Column(
+        describe_availability,
+        verbose_name=_('Availability'),
+        sortable=False,
+        empty_value=_('Unknown'),
     )
     vcpus = tables.Column(
         lambda row: row.size.vcpus, verbose_name=_('vCPUs'), sortable=False

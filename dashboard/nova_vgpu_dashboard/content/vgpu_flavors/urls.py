@@ -10,10 +10,13 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""The URL of the panel."""
+"""The URLs of the panel."""
 
 from django.urls import path
 
 from nova_vgpu_dashboard.content.vgpu_flavors import views
 
-urlpatterns = [path('', views.IndexView.as_view(), name='index')]
+urlpatterns = [
+    path('', views.IndexView.as_view(), name='index'),
+    path('words/', views.WordsView.as_view(), name='words'),
+]
