@@ -28,6 +28,9 @@ import urllib.parse
 
 T = typing.TypeVar('T')
 
+#: What a filter is set to for entries that do not have the value.
+UNKNOWN = 'unknown'
+
 _SORT = 'sort'
 _PAGE = 'page'
 _DESCENDING = '-'

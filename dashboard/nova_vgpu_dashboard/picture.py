@@ -22,10 +22,12 @@ import collections
 from collections.abc import Iterable
 from collections.abc import Sequence
 import dataclasses
+import urllib.parse
 
 from nova_vgpu import values
 from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu.cloud.gpus import whole_gpu_fleet
+from nova_vgpu_dashboard import listing
 
 _TILE = 10
 _PITCH = 12
@@ -57,6 +59,16 @@ class Group:
     type: str
     gpus: tuple[fleet.GPU, ...]
     each: int = 1
+
+    @property
+    def query(self) -> str:
+        """The query string of the list that selects these GPUs."""
+        query = {'model': self.model or listing.UNKNOWN}
+        if self.is_whole:
+            query['role'] = self.role.value
+        else:
+            query['type'] = self.type or listing.UNKNOWN
+        return urllib.parse.urlencode(query)
 
     @property
     def is_whole(self) -> bool:

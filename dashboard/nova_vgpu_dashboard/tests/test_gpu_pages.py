@@ -21,6 +21,7 @@ from keystoneauth1 import exceptions as ksa_exceptions
 from nova_vgpu import exception
 from nova_vgpu.cloud.usage import consumers
 from nova_vgpu_dashboard import connection
+from nova_vgpu_dashboard import picture
 from nova_vgpu_dashboard.tests import base
 from nova_vgpu_dashboard.tests import clouds
 
@@ -83,6 +84,36 @@ class TestListOfGPUs(base.AdminPages):
             'A40, GPUs: 2, used: 7 of 12 (58 %), fenced: 1', page.text
         )
         self.assertIn('?model=A40&type=A40-8Q', page.links())
+
+    def test_the_picture_leads_to_what_it_shows(self) -> None:
+        several = (*clouds.A40, 'CUSTOM_VGPU_TYPE_A40_4Q')
+        self.cloud.gpus = (
+            clouds.gpu('known'),
+            clouds.gpu('unknown', traits=()),
+            clouds.gpu('several', traits=several),
+            clouds.gpu('no-type', traits=('CUSTOM_GPU_MODEL_A40',)),
+            clouds.whole('whole'),
+        )
+        found = [
+            self.list_hosts(group.query)
+            for group in picture.make_fleet(self.cloud.gpus).groups
+        ]
+        self.assertEqual(
+            [
+                *(['whole'], ['no-type'], ['several']),
+                *(['known', 'several'], ['unknown']),
+            ],
+            found,
+        )
+
+    def test_unknown_models_and_types_can_be_chosen(self) -> None:
+        self.cloud.gpus = (FREE, clouds.gpu('unknown', traits=()))
+        self.assertEqual(['unknown'], self.list_hosts('type=unknown'))
+        page = self.read(base.GPUS, 'model=unknown')
+        self.assertEqual(3, len(page.find('option', value='unknown')))
+        self.cloud.gpus = (FREE,)
+        page = self.read(base.GPUS)
+        self.assertEqual(1, len(page.find('option', value='unknown')))
 
     def test_a_whole_gpu_has_a_row(self) -> None:
         self.cloud.gpus = (BUSY, clouds.whole('compute4', used=1))

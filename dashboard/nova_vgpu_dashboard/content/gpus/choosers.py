@@ -19,6 +19,7 @@ import typing
 
 from django.utils.translation import gettext_lazy as _
 
+from nova_vgpu import values
 from nova_vgpu_dashboard import listing
 from nova_vgpu_dashboard.content.gpus import rows as gpu_rows
 from nova_vgpu_dashboard.content.gpus import tables
@@ -38,7 +39,12 @@ def list_choosers(
     rows: Sequence[gpu_rows.Row], place: listing.Place
 ) -> list[Chooser]:
     models = _as_pairs(row.gpu.facts.model for row in rows)
-    types = _as_pairs(name for row in rows for name in row.gpu.facts.types)
+    types = _as_pairs(
+        name
+        for row in rows
+        if row.role is values.Role.VGPU
+        for name in row.gpu.facts.types or (None,)
+    )
     roles = [(role.value, text) for role, text in tables.ROLES.items()]
     states = [
         (state.value, text) for state, (text, _colour) in tables.STATES.items()
@@ -62,4 +68,8 @@ def list_choosers(
 def _as_pairs(
     found: Iterable[str | None],
 ) -> list[tuple[str, typing.Any]]:
-    return [(value, value) for value in listing.list_choices(found)]
+    listed = set(found)
+    pairs: list[tuple[str, typing.Any]] = [
+        (value, value) for value in listing.list_choices(listed)
+    ]
+    return pairs + [(listing.UNKNOWN, _('unknown'))] * (None in listed)

@@ -75,7 +75,7 @@ def _by_host(row: Row, text: str) -> bool:
 
 
 def _by_model(row: Row, text: str) -> bool:
-    return row.gpu.facts.model == text
+    return (row.gpu.facts.model or listing.UNKNOWN) == text
 
 
 def _by_role(row: Row, text: str) -> bool:
@@ -83,7 +83,11 @@ def _by_role(row: Row, text: str) -> bool:
 
 
 def _by_type(row: Row, text: str) -> bool:
-    return text in row.gpu.facts.types
+    """One of its types, or all of them; a whole GPU has none."""
+    facts = row.gpu.facts
+    if row.role is values.Role.PASSTHROUGH:
+        return False
+    return text in (*facts.types, facts.name or listing.UNKNOWN)
 
 
 def _by_state(row: Row, text: str) -> bool:
