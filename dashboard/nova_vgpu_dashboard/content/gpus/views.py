@@ -91,9 +91,7 @@ class IndexView(tables.DataTableView):
 
 class DetailView(views.HorizonTemplateView):
     template_name = 'nova_vgpu_dashboard/gpus/detail.html'
-    page_title = _(
-        'GPU{% if gpu %} {{ gpu.address }} on {{ gpu.host }}{% endif %}'
-    )
+    page_title = _('GPU {{ gpu.address }} on {{ gpu.host }}')
 
     def get(
         self,
@@ -107,7 +105,7 @@ class DetailView(views.HorizonTemplateView):
             messages.error(request, str(error))
             return shortcuts.redirect('horizon:admin:gpus:index')
         except exception.NovaVGPUError as error:
-            context = {'failure': str(error)}
+            context = {'failure': str(error), 'page_title': _('GPU')}
         return self.render_to_response(self.get_context_data(**context))
 
     def read(self, cloud: reader.Cloud, wanted: str) -> dict[str, typing.Any]:
