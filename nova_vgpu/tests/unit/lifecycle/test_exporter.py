@@ -142,6 +142,16 @@ class TestTLS(testtools.TestCase):
         with socket.create_connection((LOOPBACK, port)):
             self.assertIn('nova_vgpu', self.scrape(port, self.ours))
 
+    def test_a_client_that_is_silent_is_disconnected(self) -> None:
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_vgpu.lifecycle.metrics_server._Handler.timeout', 0.1
+            )
+        )
+        port = self.serve(None)
+        with socket.create_connection((LOOPBACK, port), 60) as client:
+            self.assertEqual(b'', client.recv(1))
+
     def test_refused_clients_leave_nothing_in_the_log(self) -> None:
         said = io.StringIO()
         self.useFixture(fixtures.MonkeyPatch('sys.stderr', said))
