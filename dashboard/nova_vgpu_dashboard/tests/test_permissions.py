@@ -79,3 +79,4 @@ class TestAdministrator(base.AdminPages):
         self._setup_user(service_catalog=self.service_catalog[:-1])
         self.assertEqual(403, self.open(base.GPUS).status_code)
         self.assertEqual(403, self.open(base.TYPES).status_code)
+        self.assertEqual(403, self.open(base.FUNCTIONS).status_code)
