@@ -104,6 +104,10 @@ class PlacementError(NovaVGPUError):
     """A request to Placement failed."""
 
 
+class PlacementForbidden(PlacementError):
+    """Placement refuses: the account does not have the role."""
+
+
 class CloudError(NovaVGPUError):
     """A request to another service of the cloud failed."""
 

@@ -115,7 +115,7 @@ def explain_role() -> Iterator[None]:
     try:
         yield
     except client.Forbidden as error:
-        raise client.Forbidden(f'{_ROLE} ({error})') from error
+        raise exception.PlacementForbidden(f'{_ROLE} ({error})') from error
 
 
 def _read(response: typing.Any) -> typing.Any:

@@ -21,7 +21,6 @@ from openstack_dashboard.dashboards.project.instances import tabs
 
 from nova_vgpu import exception
 from nova_vgpu.cloud.gpus import fleet
-from nova_vgpu.placement import client
 from nova_vgpu_dashboard.tests import base
 from nova_vgpu_dashboard.tests import clouds
 from nova_vgpu_dashboard.tests import test_hostile_names
@@ -87,7 +86,7 @@ class _Tab:
 class TestTabOfAUser(_Tab, base.UserPages):
     def setUp(self) -> None:
         super().setUp()
-        self.cloud.services.answers[PATH] = client.Forbidden('no')
+        self.cloud.services.answers[PATH] = exception.PlacementForbidden('no')
 
     def test_the_flavor_in_words(self) -> None:
         self.assertIn(

@@ -13,7 +13,6 @@
 import typing
 
 from nova_vgpu import exception
-from nova_vgpu.placement import client
 from nova_vgpu_dashboard.tests import base
 from nova_vgpu_dashboard.tests import clouds
 from nova_vgpu_dashboard.tests import test_instance_tab
@@ -64,7 +63,7 @@ class TestFlavorsOfAProject(base.UserPages):
 
     def setUp(self) -> None:
         super().setUp()
-        self.cloud.failure = client.Forbidden('no')
+        self.cloud.failure = exception.PlacementForbidden('no')
         self.cloud.services.answers = answer()
         self.cloud.flavors = (DESKTOP, RENDER, ANY, PLAIN)
 
@@ -116,7 +115,7 @@ class TestAvailabilityForAUser(base.UserPages):
     def setUp(self) -> None:
         super().setUp()
         self.cloud.flavors = (DESKTOP, PAIR)
-        self.cloud.failure = client.Forbidden('no')
+        self.cloud.failure = exception.PlacementForbidden('no')
 
     def test_how_many_are_free_is_not_told(self) -> None:
         self.cloud.services.answers = answer()

@@ -55,8 +55,8 @@ class Allowance:
 def read_usage(asked: services.Services, project: str) -> dict[str, int]:
     """What a project uses of each resource class.
 
-    :raises Forbidden: if it is another project's, and the account is not an
-        administrator's.
+    :raises PlacementForbidden: if it is another project's, and the account is
+        not an administrator's.
     :raises PlacementError: if Placement does not answer.
     """
     answer = asked.ask_placement('/usages', project_id=project)
@@ -70,7 +70,7 @@ def read_usage(asked: services.Services, project: str) -> dict[str, int]:
 def read_limits(asked: services.Services, scope: Scope) -> dict[str, int]:
     """The limits of resource classes, by those that have one.
 
-    A limit of the project replaces the default; less than 0 is no limit.
+    A limit of the project replaces the default; less than 0 means unlimited.
 
     :raises CloudError: if Keystone refuses or does not answer.
     """

@@ -26,7 +26,7 @@ def list_allocations(
     """What a server has of GPUs, in the order of hosts and addresses.
 
     :param server: its UUID.
-    :raises Forbidden: if the account may not ask for allocations.
+    :raises PlacementForbidden: if the account may not ask for allocations.
     :raises PlacementError: if Placement does not answer.
     """
     answer = cloud.services.ask_placement(f'/allocations/{server}')

@@ -32,7 +32,6 @@ from nova_vgpu.cloud.gpus import whole_gpu_fleet
 from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.cloud.usage import server_gpus
 from nova_vgpu.cloud.usage import servers
-from nova_vgpu.placement import client
 from nova_vgpu_dashboard import connection
 from nova_vgpu_dashboard import panels
 from nova_vgpu_dashboard.content.vgpu_flavors import words
@@ -90,7 +89,7 @@ class VGPUsTab(tabs.Tab):
         }
         try:
             return context | {'rows': self._list_rows(request)}
-        except client.Forbidden:
+        except exception.PlacementForbidden:
             return context | {'is_refused': True}
         except exception.NovaVGPUError as error:
             return context | {'failure': str(error)}

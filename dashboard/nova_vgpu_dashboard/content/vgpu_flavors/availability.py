@@ -33,7 +33,6 @@ from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.cloud.orders import vgpu_requests
 from nova_vgpu.cloud.orders import whole_gpu_order
 from nova_vgpu.cloud.usage import allowance
-from nova_vgpu.placement import client
 
 LOG = logging.getLogger(__name__)
 
@@ -110,7 +109,7 @@ def read(request: http.HttpRequest, cloud: reader.Cloud) -> Known:
     allowances = _read_allowances(request, cloud)
     try:
         return Known(cloud.list_every_gpu(), allowances=allowances)
-    except client.Forbidden:
+    except exception.PlacementForbidden:
         return Known(allowances=allowances)
     except exception.NovaVGPUError as error:
         return Known(failure=str(error), allowances=allowances)

@@ -18,7 +18,6 @@ import testtools
 
 from nova_vgpu import exception
 from nova_vgpu.cloud import services
-from nova_vgpu.placement import client
 from nova_vgpu.placement import connection
 
 IMPATIENT = connection.RetryPolicy(deadline=0.0)
@@ -84,6 +83,8 @@ class TestRefusal(testtools.TestCase):
 
         adapter: typing.Any = types.SimpleNamespace(request=refuse)
         error = self.assertRaises(
-            client.Forbidden, make(adapter).ask_placement, '/allocations/x'
+            exception.PlacementForbidden,
+            make(adapter).ask_placement,
+            '/allocations/x',
         )
         self.assertIn('the role "admin"', str(error))
