@@ -27,6 +27,8 @@ from openstack import connection as sdk_connection
 from nova_vgpu.tests import proxy
 from nova_vgpu.tests.cloud import accounts
 
+#: The URL of Placement for services, whose requests the proxy is not to count.
+ITSELF = 'placement-itself'
 _SERVICES = {
     'identity': ('keystone_service', '/v3'),
     'placement': ('placement_service', ''),
@@ -79,6 +81,7 @@ class RunningCloud(fixtures.Fixture):
             + _SERVICES[name][1]
             for name, url in own.items()
         }
+        self.urls[ITSELF] = own['placement']
         for name, listener in sockets.items():
             self._start(self._modules[name], listener)
 

@@ -24,6 +24,7 @@ import typing
 
 from nova_vgpu.tests.cloud import fleet
 from nova_vgpu.tests.cloud import nova_service
+from nova_vgpu.tests.cloud import running
 from nova_vgpu.tests.cloud import serving
 
 #: Nova has no such path: a host is started by whoever has a hand on it.
@@ -39,6 +40,8 @@ report_interval = 3600
 service_down_time = 86400
 [glance]
 num_retries = 3
+[placement]
+endpoint_override = {placement}
 [quota]
 driver = nova.quota.DbQuotaDriver
 instances = -1
@@ -50,15 +53,17 @@ enabled = False
 
 
 def load(directory: pathlib.Path, urls: dict[str, str]) -> typing.Any:
-    more = _CONFIGURATION.format(directory=directory)
+    more = _CONFIGURATION.format(
+        directory=directory, placement=urls[running.ITSELF]
+    )
     nova_service.prepare(directory, urls, more=more)
     from nova_vgpu.tests.functional import threading_mode
 
     threading_mode.choose()
     from nova_vgpu.tests.cloud import computes
 
-    running = computes.Computes(directory)
-    running.setUp()
+    started = computes.Computes(directory)
+    started.setUp()
     from nova import service
     from nova.api.openstack import wsgi_app
 
@@ -66,13 +71,13 @@ def load(directory: pathlib.Path, urls: dict[str, str]) -> typing.Any:
     for binary in ('nova-conductor', 'nova-scheduler'):
         service.Service.create(binary=binary, host='controller').start()
     for host in fleet.FIRST:
-        running.start(host)
+        started.start(host)
 
     def answer(environ: dict[str, typing.Any], respond: typing.Any) -> object:
         if not environ['PATH_INFO'].endswith(START):
             return application(environ, respond)
         for host in fleet.HOSTS[len(fleet.FIRST) :]:
-            running.start(host)
+            started.start(host)
         respond('204 No Content', [])
         return []
 

@@ -116,7 +116,10 @@ class Furnishing:
         self.create_flavor(ATTACK, {'resources:VGPU': '1'})
         self.boot({ATTACK: ('desktop', fleet.HOSTS[0].name)})
         placement = self.placement
-        placement.create(ATTACK, scene.uuid_of(ATTACK))
+        uuid = scene.uuid_of(ATTACK)
+        placement.create(ATTACK, uuid)
+        memory = {'total': scene.MEMORY}
+        placement.set(uuid, 'inventories', {'MEMORY_MB': memory})
         for gpu in (
             scene.GPU(ATTACK, 'pci_0000_41_00_0', *_A40),
             scene.whole(ATTACK, '0000:C1:00.0', 'A40'),
