@@ -23,6 +23,8 @@ ADMIN = {
     'gpu': '/admin/gpus/{gpu}/',
     'vgpu-types': '/admin/vgpu_types/',
     'create-flavor': '/admin/vgpu_types/create_flavor/',
+    'vgpu-usage': '/admin/vgpu_types/usage/',
+    'virtual-functions-unknown': '/admin/virtual_functions/',
 }
 #: Pages of projects, which everyone may open.
 PROJECT = {
