@@ -21,7 +21,6 @@ from nova_vgpu.cloud import service_errors
 from nova_vgpu.cloud import services
 from nova_vgpu.cloud.diagnose import examination
 from nova_vgpu.cloud.gpus import fleet
-from nova_vgpu.cloud.gpus import whole_gpu_fleet
 
 # The first with UUIDs of compute nodes, which are those of their providers.
 _NODES_VERSION = '2.53'
@@ -35,12 +34,12 @@ def examine(cloud: reader.Cloud) -> examination.Examination:
     :raises CloudError: if Nova or Keystone do.
     """
     asked = cloud.services
-    of_gpus = examine_gpus(cloud, cloud.list_every_gpu())
+    examined = examine_gpus(cloud, cloud.list_every_gpu())
     found = asked.ask_keystone('list services', '/services', type='compute')
     of_nova = frozenset(service['id'] for service in found['services'])
     endpoints = asked.ask_keystone('list endpoints', '/endpoints')
     return dataclasses.replace(
-        of_gpus,
+        examined,
         limits=list_limits(asked),
         services=of_nova,
         regions=frozenset(
@@ -63,11 +62,9 @@ def examine_gpus(
     :param gpus: every GPU of the cloud.
     :raises CloudError: if Nova refuses or does not answer.
     """
-    return examination.Examination(
-        tuple(gpu for gpu in gpus if not whole_gpu_fleet.is_gpu(gpu)),
-        cloud.list_flavors(),
-        list_nodes(cloud.services),
-        whole=tuple(filter(whole_gpu_fleet.is_gpu, gpus)),
+    return dataclasses.replace(
+        examination.of_gpus(gpus, cloud.list_flavors()),
+        nodes=list_nodes(cloud.services),
     )
 
 
