@@ -86,8 +86,11 @@ package_is_there() {
     if [[ $status == installed ]]; then
         return 0
     fi
-    # An interpreter that is not Debian's may bring these along.
+    # An interpreter or a Node.js that is not Debian's may bring these along.
     case $1 in
+        npm)
+            command -v npm >/dev/null
+            ;;
         python3-venv)
             "$PYTHON" -c 'import ensurepip, venv' 2>/dev/null
             ;;
