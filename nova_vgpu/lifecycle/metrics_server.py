@@ -81,7 +81,7 @@ def serve(
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     is_ipv6 = found[0][0] == socket.AF_INET6
     server = simple_server.make_server(
-        found[0][4][0],
+        str(found[0][4][0]),
         port,
         application,
         _ServerIPv6 if is_ipv6 else _Server,

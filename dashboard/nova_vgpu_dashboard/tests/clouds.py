@@ -174,9 +174,7 @@ class Services:
     def ask_placement(self, path: str, **_query: str) -> typing.Any:
         return self._answer(path)
 
-    def ask_keystone(
-        self, _what: str, path: str, **_query: str
-    ) -> typing.Any:
+    def ask_keystone(self, _what: str, path: str, **_query: str) -> typing.Any:
         if path != '/projects':
             return self._answer(path)
         listed = [{'id': i, 'name': name} for i, name in self.names.items()]
@@ -251,7 +249,9 @@ class Cloud:
         )
 
     def list_every_gpu(self) -> tuple[fleet.GPU, ...]:
-        return (*self.list_gpus(), *self.whole)
+        if self.failure is not None:
+            raise self.failure
+        return (*self.gpus, *self.whole)
 
     def list_gpus(self) -> tuple[fleet.GPU, ...]:
         if self.failure is not None:

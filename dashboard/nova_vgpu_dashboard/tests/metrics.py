@@ -49,9 +49,8 @@ def function(
     address: str, state: str = 'free', gpu: str = A40, **labels: str
 ) -> prometheus.Sample:
     """One of compute1; Prometheus leaves out labels without a text."""
-    return sample(
-        'function_info', gpu=gpu, function=address, state=state, **labels
-    )
+    labels |= {'gpu': gpu, 'function': address, 'state': state}
+    return sample('function_info', 1, 'compute1', **labels)
 
 
 def vfs(enabled: int, gpu: str = A40) -> list[prometheus.Sample]:

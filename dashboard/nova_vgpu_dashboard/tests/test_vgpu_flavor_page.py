@@ -163,13 +163,13 @@ class TestAvailabilityForAUser(base.UserPages):
         self.read(base.FLAVORS)
         self.assertEqual(
             ['/usages', '/registered_limits', '/limits'],
-            self.cloud.services.asked,
+            self.cloud.services.paths,
         )
 
     def test_without_flavors_with_vgpus_nothing_is_asked(self) -> None:
         self.cloud.flavors = (PLAIN,)
         self.read(base.FLAVORS)
-        self.assertEqual([], self.cloud.services.asked)
+        self.assertEqual([], self.cloud.services.paths)
 
 
 class TestAvailabilityForAnAdministrator(base.AdminPages):
@@ -181,7 +181,7 @@ class TestAvailabilityForAnAdministrator(base.AdminPages):
             clouds.gpu('compute1', used=2),
             clouds.gpu('compute2', capacity=8, traits=clouds.T4),
         )
-        self.cloud.whole_gpus = (test_instance_tab.whole_gpu('compute3'),)
+        self.cloud.whole = (test_instance_tab.whole_gpu('compute3'),)
 
     def test_free_vgpus_and_gpus(self) -> None:
         text = self.read(base.FLAVORS).text

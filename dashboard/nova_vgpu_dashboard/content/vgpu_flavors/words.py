@@ -92,14 +92,14 @@ def _list_demands(flavor: flavors.Flavor) -> Iterator[demands.Demand]:
 
 def _name(kind: demands.Kind, vgpus: int) -> str:
     if kind.name is None:
-        return ngettext(
-            '%(count)d vGPU of any type',
-            '%(count)d vGPUs of any type',
-            vgpus,
-        ) % {'count': vgpus}
-    return ngettext(
+        text = ngettext(
+            '%(count)d vGPU of any type', '%(count)d vGPUs of any type', vgpus
+        )
+        return str(text % {'count': vgpus})
+    text = ngettext(
         '%(count)d vGPU of %(type)s', '%(count)d vGPUs of %(type)s', vgpus
-    ) % {'count': vgpus, 'type': kind.name}
+    )
+    return str(text % {'count': vgpus, 'type': kind.name})
 
 
 def _measure(framebuffer_mib: int, vgpus: int) -> str:
@@ -109,15 +109,16 @@ def _measure(framebuffer_mib: int, vgpus: int) -> str:
         if rest
         else _('%(size)d GiB') % {'size': gib}
     )
-    return ngettext('%(size)s', '%(size)s each', vgpus) % {'size': size}
+    text = ngettext('%(size)s', '%(size)s each', vgpus)
+    return str(text % {'size': size})
 
 
 def _place(total: _Total, is_isolated: bool) -> str:
     """Which GPUs several vGPUs are of: one group is served by one GPU."""
     if total.groups == 1:
-        return _('on one GPU')
+        return str(_('on one GPU'))
     if is_isolated:
         text = _('on %(count)d different GPUs')
     else:
         text = _('on up to %(count)d GPUs')
-    return text % {'count': total.groups}
+    return str(text % {'count': total.groups})

@@ -25,13 +25,11 @@ from nova_vgpu_dashboard import agents
 from nova_vgpu_dashboard import connection
 from nova_vgpu_dashboard import listing
 from nova_vgpu_dashboard.content.virtual_functions import rows
-from nova_vgpu_dashboard.content.virtual_functions import (
-    tables as function_tables,
-)
+from nova_vgpu_dashboard.content.virtual_functions import tables as vf_tables
 
 
 class IndexView(tables.DataTableView):
-    table_class = function_tables.VirtualFunctionsTable
+    table_class = vf_tables.VirtualFunctionsTable
     template_name = 'nova_vgpu_dashboard/virtual_functions/index.html'
     page_title = _('Virtual Functions')
 

@@ -25,6 +25,7 @@ from nova_vgpu.tests.cloud import filling
 from nova_vgpu.tests.cloud import running as cloud_running
 from nova_vgpu.tests.cloud import scene
 from nova_vgpu_dashboard.tests.browser import chromium
+from nova_vgpu_dashboard.tests.browser import pages
 from nova_vgpu_dashboard.tests.browser import running
 from nova_vgpu_dashboard.tests.browser import scraping
 
@@ -68,7 +69,7 @@ class TestAgentPages(testtools.TestCase):
         axe = pathlib.Path(os.environ['NOVA_VGPU_AXE']).read_text()
         self.admin.read_errors()
         for name, path in PAGES.items():
-            for size in chromium.SIZES:
+            for size in pages.SIZES:
                 self.admin.resize(size)
                 self.admin.open(path)
                 if pictures:

@@ -29,6 +29,7 @@ from nova_vgpu.tests.cloud import filling
 from nova_vgpu.tests.cloud import running as cloud_running
 from nova_vgpu.tests.cloud import scene
 from nova_vgpu_dashboard.tests.browser import chromium
+from nova_vgpu_dashboard.tests.browser import pages
 from nova_vgpu_dashboard.tests.browser import running
 
 #: It would be a part of the page, and of the template that AngularJS sees.
@@ -144,7 +145,7 @@ class TestProjectPages(testtools.TestCase):
         )
 
     def test_a_user_sees_flavors_and_the_limit(self) -> None:
-        for size in chromium.SIZES:
+        for size in pages.SIZES:
             self.user.resize(size)
             self.user.open(_FLAVORS)
             self.assertEqual([], self.read_errors())

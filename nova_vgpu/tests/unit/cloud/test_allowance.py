@@ -108,7 +108,9 @@ class TestLimits(testtools.TestCase):
             limit(region=None, default_limit=8),
             limit('servers', default_limit=8),
         ):
-            self.assertEqual({}, self.read(registered_limits=[other]), other)
+            self.assertEqual(
+                {}, self.read(registered_limits=[other]), str(other)
+            )
 
 
 class TestAllowance(testtools.TestCase):

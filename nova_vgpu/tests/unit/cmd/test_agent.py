@@ -195,7 +195,9 @@ class TestAgent(test_commands.CommandTestCase):
             ),
         ):
             said = self.serve_on(*options)
-            self.assertEqual(warns, '--metrics-client-ca' in said, options)
+            self.assertEqual(
+                warns, '--metrics-client-ca' in said, str(options)
+            )
             self.assertIn(f'metrics: {url}:10041/metrics', said)
 
     def test_only_this_host_sees_its_metrics_unless_told_so(self) -> None:
