@@ -16,6 +16,10 @@ setuptools.setup(
     setup_requires=['pbr'],
     pbr=True,
     package_data={
-        'nova_vgpu_dashboard': ['templates/**/*.html', 'static/**/*.scss'],
+        'nova_vgpu_dashboard': [
+            'static/**/*.js',
+            'static/**/*.scss',
+            'templates/**/*.html',
+        ],
     },
 )
