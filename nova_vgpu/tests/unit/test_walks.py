@@ -49,6 +49,8 @@ class TestPage(test_documentation.DocumentationTestCase):
             path.parent.name
             for path in test_documentation.PACKAGE.glob('*/__init__.py')
         }
+        # A distribution of its own.
+        packages.add('dashboard')
         self.assertEqual(set(), packages - {'tests'} - drawn)
         named = {name for name in drawn if re.fullmatch(r'[a-z]+', name)}
         self.assertEqual(set(), named - packages)
