@@ -147,7 +147,7 @@ class Fleet:
 
 def make_fleet(gpus: Iterable[fleet.GPU]) -> Fleet:
     """The groups in the order of models and types, unknown ones last."""
-    all_gpus = tuple(gpus)
+    all_gpus = sorted(gpus, key=_place)
     each = max(-(-len(all_gpus) // _MOST_TILES), 1)
     found = collections.defaultdict(list)
     for gpu in all_gpus:
@@ -166,7 +166,12 @@ def make_fleet(gpus: Iterable[fleet.GPU]) -> Fleet:
         for _, members in sorted(found.items())
     ]
     shown = tuple(groups[:_MOST_GROUPS])
-    return Fleet(all_gpus, shown, each, len(groups) - len(shown))
+    return Fleet(tuple(all_gpus), shown, each, len(groups) - len(shown))
+
+
+def _place(gpu: fleet.GPU) -> tuple[object, ...]:
+    """As in the table: "compute10" is after "compute9"."""
+    return listing.natural(gpu.host), gpu.address
 
 
 def draw(gpus: Sequence[fleet.GPU], each: int = 1) -> Tiles:

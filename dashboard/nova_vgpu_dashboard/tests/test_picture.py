@@ -62,6 +62,12 @@ class TestGroups(unittest.TestCase):
             drawn = found.groups[0].tiles.frames
             self.assertEqual(tiles, drawn.count('M'), count)
 
+    def test_hosts_are_in_the_order_of_their_numbers(self) -> None:
+        found = picture.make_fleet(
+            [clouds.gpu('compute10'), clouds.gpu('compute9', used=6)]
+        )
+        self.assertEqual('M0 0h10v10h-10z', found.groups[0].tiles.used)
+
     def test_groups_without_number_are_left_out(self) -> None:
         found = picture.make_fleet(
             clouds.gpu('compute1', traits=(f'CUSTOM_GPU_MODEL_{number}',))
