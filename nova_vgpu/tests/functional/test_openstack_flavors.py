@@ -585,5 +585,8 @@ class FlavorsTest(base.CloudTest):
             *('image', 'set', first), **ALICE
         )
         self.assertEqual((1, ''), (code, stdout))
-        self.assertIn(f'Glance did not change image twice ({first})', stderr)
+        self.assertIn(
+            f'Glance does not permit you to change image twice ({first})',
+            stderr,
+        )
         self.assertNotIn('hw_firmware_type', self.read_image(first))
