@@ -34,6 +34,7 @@ UNKNOWN = 'unknown'
 _SORT = 'sort'
 _PAGE = 'page'
 _DESCENDING = '-'
+_WHOLE = '='
 _NUMBER = re.compile(r'([0-9]+)', re.ASCII)
 
 
@@ -161,9 +162,22 @@ def turn_to(
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     """A key by which "compute10" comes after "compute9"."""
     return tuple(
-        (0, int(part), '') if part.isdecimal() else (1, 0, part.casefold())
+        _order_number(part) if part.isdecimal() else (1, 0, part.casefold())
         for part in _NUMBER.split(text)
     )
+
+
+def _order_number(digits: str) -> tuple[int, int, str]:
+    """Longer numbers are larger. Python reads no more than 4,300 digits."""
+    significant = digits.lstrip('0')
+    return 0, len(significant), significant
+
+
+def is_found(name: str, text: str) -> bool:
+    """Whether a name has a text in it, or is the one after "="."""
+    if text.startswith(_WHOLE):
+        return name == text.removeprefix(_WHOLE)
+    return text.casefold() in name.casefold()
 
 
 def list_choices(values: Iterable[str | None]) -> Sequence[str]:

@@ -96,7 +96,8 @@ def make_header(
 def render_usage(used: int, reserved: int, total: int) -> str:
     """A bar, and the same in words."""
     level = picture.fill_level(used, total, _WIDTH)
-    fenced = picture.fill_level(reserved, total, _WIDTH - level)
+    rest = _WIDTH - level
+    fenced = picture.fill_level(reserved, total, _WIDTH)
     text: str = loader.render_to_string(
         'nova_vgpu_dashboard/_usage.html',
         {
@@ -104,7 +105,7 @@ def render_usage(used: int, reserved: int, total: int) -> str:
             'reserved': reserved,
             'total': total,
             'level': level,
-            'fenced': fenced if used + reserved < total else _WIDTH - level,
+            'fenced': min(fenced, rest) if used + reserved < total else rest,
         },
     )
     return text

@@ -48,6 +48,23 @@ class TestPlaces(unittest.TestCase):
         self.assertEqual((('compute10',), 1), (page.entries, page.found))
         self.assertEqual(4, self.turn(part=' ').found)
 
+    def test_a_part_of_a_name_or_all_of_it(self) -> None:
+        for text, names in (
+            ('pute1', ['compute1', 'Compute10']),
+            ('=compute1', ['compute1']),
+            ('=compute', []),
+        ):
+            found = [
+                name
+                for name in ('compute1', 'Compute10')
+                if listing.is_found(name, text)
+            ]
+            self.assertEqual(names, found, text)
+
+    def test_numbers_of_any_length_have_an_order(self) -> None:
+        names = ['a007', 'a10', f'a{"9" * 5000}']
+        self.assertEqual(names, sorted(names, key=listing.natural))
+
     def test_pages(self) -> None:
         page = self.turn(3, page='2', part='', sort='name')
         self.assertEqual(('compute10',), page.entries)

@@ -71,7 +71,7 @@ def make_rows(
 
 
 def _by_host(row: Row, text: str) -> bool:
-    return text.casefold() in row.gpu.host.casefold()
+    return listing.is_found(row.gpu.host, text)
 
 
 def _by_model(row: Row, text: str) -> bool:

@@ -163,7 +163,7 @@ def _place(row: Row) -> tuple[object, ...]:
 
 RULES: listing.Rules[Row] = listing.Rules(
     filters={
-        'host': lambda row, text: text.casefold() in row.host.casefold(),
+        'host': lambda row, text: listing.is_found(row.host, text),
         'gpu': lambda row, text: row.gpu == text,
         'type': lambda row, text: text in (row.type, *row.available),
         'use': lambda row, text: row.use.value == text,

@@ -157,7 +157,7 @@ class TestProjectPages(testtools.TestCase):
         )
         self.assertIn('Limit of the project reached', self.user.text)
         self.assertIn('Placement does not tell projects', self.user.text)
-        self.assertNotIn('free;', self.user.text)
+        self.assertNotRegex(self.user.text, r'\d+ free')
         self.assertFalse(self.user.is_attacked)
 
     def test_no_page_has_barriers(self) -> None:

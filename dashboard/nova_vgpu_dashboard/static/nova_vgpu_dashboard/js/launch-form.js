@@ -35,7 +35,9 @@
     function link(scope) {
       var form = scope.ctrl;
       if (form && form.availableFlavorFacades) {
-        server.get('/project/vgpu_flavors/words/').then(function (response) {
+        server.get(
+          '/project/vgpu_flavors/words/', {suppress403Toast: true}
+        ).then(function (response) {
           addColumn(scope, form, response.data);
         }, angular.noop);
       }
