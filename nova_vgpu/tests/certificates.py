@@ -80,8 +80,34 @@ class Authority:
             .not_valid_after(now + _DAY)
             .add_extension(x509.BasicConstraints(is_ca, None), critical=True)
             .add_extension(x509.SubjectAlternativeName([address]), False)
+            # Python 3.13 requires the rest.
+            .add_extension(_make_usage(is_ca), critical=True)
+            .add_extension(
+                x509.SubjectKeyIdentifier.from_public_key(key.public_key()),
+                critical=False,
+            )
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(
+                    self._key.public_key()
+                ),
+                critical=False,
+            )
         )
         return builder.sign(self._key, hashes.SHA256())
+
+
+def _make_usage(is_ca: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_ca,
+        crl_sign=is_ca,
+        encipher_only=False,
+        decipher_only=False,
+    )
 
 
 def _name(text: str) -> x509.Name:
