@@ -101,11 +101,6 @@ class TestProjectPages(testtools.TestCase):
         self.user.resize('wide')
         self.user.read_errors()
 
-    def save_picture(self, name: str) -> None:
-        directory = os.environ.get('NOVA_VGPU_PICTURES')
-        if directory:
-            self.user.save_picture(pathlib.Path(directory, f'{name}.png'))
-
     def test_the_launch_form_says_which_vgpus_a_flavor_brings(self) -> None:
         self.open_flavors_of_the_launch_form()
         self.user.wait(lambda: _WORDS in self.user.text)
@@ -119,13 +114,11 @@ class TestProjectPages(testtools.TestCase):
         self.assertEqual('None', rows['plain'])
         self.assertFalse(self.user.is_attacked)
         self.assertEqual([], self.read_errors())
-        self.save_picture('launch-form-wide')
 
     def test_the_form_is_narrow(self) -> None:
         self.open_flavors_of_the_launch_form()
         self.user.resize('phone')
         self.user.wait(lambda: _WORDS in self.user.text)
-        self.save_picture('launch-form-phone')
 
     def test_one_request_for_each_form(self) -> None:
         self.open_flavors_of_the_launch_form()
@@ -150,7 +143,6 @@ class TestProjectPages(testtools.TestCase):
             self.user.open(_FLAVORS)
             self.assertEqual([], self.read_errors())
             self.assertEqual(0, self.user.overflow, size)
-            self.save_picture(f'vgpu-flavors-{size}')
         self.assertIn(_WORDS, self.user.text)
         self.assertIn(
             'VGPU: this project uses 3. Its limit is 4.', self.user.text
