@@ -131,6 +131,16 @@ class FlavorsColumn(tables.Column):
         return text
 
 
+def _flavors_column() -> FlavorsColumn:
+    return FlavorsColumn(
+        'flavors',
+        verbose_name=_('Flavors'),
+        sortable=False,
+        empty_value=_('None'),
+        **_LONG,
+    )
+
+
 class _UsageTable(our_tables.OrderedTable):
     """A table of types or models.
 
@@ -173,13 +183,7 @@ class VGPUTypesTable(_UsageTable):
     usage = _column(_render_usage, _('vGPUs Used'))
     free = _column('free', _('Free'))
     largest = _column('largest', _('Most Free on a Host'))
-    flavors = FlavorsColumn(
-        'flavors',
-        verbose_name=_('Flavors'),
-        sortable=False,
-        empty_value=_('None'),
-        **_LONG,
-    )
+    flavors = _flavors_column()
 
     class Meta:
         name = 'vgpu_types'
@@ -205,13 +209,7 @@ class WholeGPUsTable(_UsageTable):
     usage = _column(_render_usage, _('GPUs Used'))
     free = _column('free', _('Free'))
     largest = _column('largest', _('Most Free on a Host'))
-    flavors = FlavorsColumn(
-        'flavors',
-        verbose_name=_('Flavors'),
-        sortable=False,
-        empty_value=_('None'),
-        **_LONG,
-    )
+    flavors = _flavors_column()
 
     class Meta:
         name = 'whole_gpus'
