@@ -31,7 +31,6 @@ UNDER_TWO_TYPES = 'gpu-under-two-types'
 # The same examples on each run, and as long as they take on a busy machine.
 hypothesis.settings.register_profile(
     'nova_vgpu',
-    deadline=None,
     derandomize=True,
     database=None,
     print_blob=True,

@@ -34,7 +34,6 @@ from nova_vgpu.plan import mapper
 
 # The same examples on each run, and as long as they take on a busy machine.
 SETTINGS = hypothesis.settings(
-    deadline=None,
     derandomize=True,
     database=None,
     print_blob=True,

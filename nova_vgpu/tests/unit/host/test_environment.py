@@ -263,7 +263,6 @@ class TestAnyContent(SurroundingsTestCase):
 
         @hypothesis.settings(
             max_examples=150,
-            deadline=None,
             database=None,
             suppress_health_check=[*hypothesis.HealthCheck],
         )

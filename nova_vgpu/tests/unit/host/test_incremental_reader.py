@@ -236,7 +236,7 @@ _STORIES = st.lists(
 
 
 class TestEqual(testtools.TestCase):
-    @hypothesis.settings(max_examples=300, deadline=None, derandomize=True)
+    @hypothesis.settings(max_examples=300, derandomize=True)
     @hypothesis.given(_STORIES)
     def test_whatever_happens(
         self, story: list[tuple[typing.Any, str, int]]

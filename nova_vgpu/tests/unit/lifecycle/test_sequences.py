@@ -357,6 +357,5 @@ class TestSequences(Life.TestCase):  # type: ignore[misc,valid-type] # made at r
     settings = hypothesis.settings(
         max_examples=_SEQUENCES,
         stateful_step_count=20,
-        deadline=None,
         suppress_health_check=list(hypothesis.HealthCheck),
     )

@@ -45,11 +45,9 @@ class TestHosts(testtools.TestCase):
         )
 
     @hypothesis.settings(
-        deadline=None,
         derandomize=True,
         database=None,
         max_examples=30,
-        suppress_health_check=(hypothesis.HealthCheck.too_slow,),
     )
     @hypothesis.given(strategies.simulated_hosts())
     def test_any_host(self, simulated: simulation.SimulatedHost) -> None:

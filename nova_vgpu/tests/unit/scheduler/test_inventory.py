@@ -15,7 +15,6 @@
 import typing
 
 from hypothesis import given
-from hypothesis import settings
 from hypothesis import strategies as st
 import testtools
 
@@ -109,7 +108,6 @@ class TestReading(testtools.TestCase):
                 str(change),
             )
 
-    @settings(deadline=None)
     @given(st.dictionaries(st.text('abc'), BROKEN | JSON, max_size=3))
     def test_nothing_in_it_raises(self, summaries: dict[str, object]) -> None:
         found = inventory.read(summaries)
