@@ -17,6 +17,7 @@ it would be refused, as far as the agent of the host tells them. The command
 itself decides again, from the host as it is then.
 """
 
+from collections.abc import Collection
 import dataclasses
 import shlex
 import typing
@@ -62,8 +63,15 @@ def for_gpu(gpu: agents.GPU) -> Command | None:
     return disable
 
 
-def for_function(gpu: agents.GPU, found: agents.Function) -> Command | None:
-    """Create a vGPU on a function, or remove the one that is there."""
+def for_function(
+    gpu: agents.GPU,
+    found: agents.Function,
+    served: Collection[str] = (),
+) -> Command | None:
+    """Create a vGPU on a function, or remove the one that is there.
+
+    :param served: the types that the GPU is to serve, if that is known.
+    """
     if found.vgpu:
         disable = _write('device', 'disable', found.vgpu)
         if not found.server:
@@ -75,7 +83,8 @@ def for_function(gpu: agents.GPU, found: agents.Function) -> Command | None:
             )
             % {'server': found.server},
         )
-    types = gpu.available_types
+    available = gpu.available_types
+    types = [name for name in available if name in served] or available
     wanted = types[0] if len(types) == 1 else 'TYPE'
     enable = _write('device', 'enable', found.address, '--type', wanted)
     refusal = _find_refusal(gpu, found)

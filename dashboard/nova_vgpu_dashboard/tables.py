@@ -29,6 +29,10 @@ from nova_vgpu_dashboard import picture
 
 #: The class of columns with names, which can be long.
 LONG = 'nova-vgpu-long'
+#: Those of columns with hosts and devices.
+IDENTIFIER = f'{LONG} nova-vgpu-identifier'
+#: Those of columns with sentences.
+WIDE = f'{LONG} nova-vgpu-wide'
 _WIDTH = 100
 
 

@@ -210,6 +210,17 @@ class TestCommands(test.SimpleTestCase):
             command = host_commands.for_function(of_gpu, found)
             self.require(command, text, refusal)
 
+    def test_the_type_that_the_gpu_serves_is_meant(self) -> None:
+        gpu = agents.GPU('g', available=(('A', 2), ('B', 1)))
+        free = agents.Function('g', 'f', 'free')
+        for served, text in (
+            (('B',), 'B'),
+            (('C',), 'TYPE'),
+            (('A', 'B'), 'TYPE'),
+        ):
+            command = host_commands.for_function(gpu, free, served)
+            self.require(command, f'device enable f --type {text}', '')
+
     def test_what_a_host_says_stays_one_word_of_the_command(self) -> None:
         found = agents.Function('g', '; reboot', 'free')
         command = host_commands.for_function(agents.GPU('g'), found)

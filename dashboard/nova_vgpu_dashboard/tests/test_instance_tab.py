@@ -160,9 +160,13 @@ class TestTabOfAnAdministrator(_Tab, base.AdminPages):
         self.assertNotIn('compute2', page.text)
         self.assertNotIn('VCPU', page.text)
 
-    def test_a_gpu_with_vgpus_is_linked(self) -> None:
+    def test_gpus_are_linked(self) -> None:
         self.assertEqual(
-            [f'/admin/gpus/{self.gpu.uuid}/'], self.render().links()
+            [
+                f'/admin/gpus/{self.gpu.uuid}/',
+                f'/admin/gpus/{self.whole.uuid}/',
+            ],
+            self.render().links(),
         )
 
     def test_a_server_without_a_host(self) -> None:

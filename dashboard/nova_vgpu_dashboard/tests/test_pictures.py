@@ -31,7 +31,9 @@ class TestPictures(unittest.TestCase):
 
     def test_every_page_has_its_pictures(self) -> None:
         names = {
-            f'{name}-{size}.png' for name in pages.ALL for size in pages.SIZES
+            f'{name}-{size}.png'
+            for name in (*pages.ALL, *pages.SCENES)
+            for size in pages.SIZES
         }
         self.assertEqual(names, set(self.sizes))
 

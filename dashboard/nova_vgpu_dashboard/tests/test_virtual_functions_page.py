@@ -99,6 +99,24 @@ class TestVirtualFunctions(base.AdminPages):
         self.assertIn('0 of 32 enabled SR-IOV disabled', page.text)
         self.assertIn('nova-vgpu sriov enable 0000:41:00.0', page.text)
 
+    def test_many_available_types_are_folded(self) -> None:
+        few = self.show()
+        self.assertEqual([], few.find('details'))
+        self.samples = [
+            *metrics.host(),
+            *(
+                metrics.sample(
+                    'type_available', 2, gpu=metrics.A40, type=f'A40-{size}Q'
+                )
+                for size in (1, 2, 4)
+            ),
+        ]
+        page = self.show()
+        self.assertEqual(1, len(page.find('details')))
+        self.assertIn('4 types A40-1Q, A40-2Q, A40-4Q, A40-8Q', page.text)
+        # The type that the GPU serves.
+        self.assertIn('0000:41:00.6 --type A40-8Q', page.text)
+
     def test_a_gpu_that_placement_does_not_know_has_no_link(self) -> None:
         self.cloud.gpus = ()
         page = self.show()

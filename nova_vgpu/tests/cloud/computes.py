@@ -58,6 +58,8 @@ class Computes(fixtures.Fixture):
     def __init__(self, directory: pathlib.Path) -> None:
         super().__init__()
         self._directory = directory
+        #: The libvirt of each host by its name; its GPUs are ``pci_info``.
+        self.connections: dict[str, typing.Any] = {}
 
     def _setUp(self) -> None:
         sqlalchemy.event.listen(sqlalchemy.Engine, 'begin', _begin)
@@ -108,6 +110,7 @@ class Computes(fixtures.Fixture):
         objects.HostMapping(admin, host=host.name, cell_mapping=cell).create()
         state = str(self._directory / scene.uuid_of(host.name))
         connection = _connect(host)
+        self.connections[host.name] = connection
         with (
             mock.patch.object(planner.Planner, 'own_state_path', state),
             mock.patch.object(planner.Planner, 'state_path', state),

@@ -14,6 +14,7 @@
 
 import dataclasses
 
+from nova_vgpu import values
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
@@ -42,6 +43,11 @@ class Host:
             for slot in range(GPUS)
         )
 
+    @property
+    def declaration(self) -> values.Declaration:
+        declared = values.DeclaredType(self.type, f'vgpu_{self.type}')
+        return values.Declaration((declared,))
+
 
 _MODELS = (
     (boards.T4, 'T4-2Q'),
@@ -65,3 +71,5 @@ HOSTS = make_hosts(
 )
 #: Those with which 10 GPUs are seen, before the others start.
 FIRST = HOSTS[:2]
+#: Hosts whose last GPU loses its virtual functions when they are started.
+BROKEN = (HOSTS[5], HOSTS[9])

@@ -16,9 +16,13 @@
 :mod:`nova_vgpu.tests.cloud.serving` explains. The services speak with each
 other by messages, which stay in the process. The first hosts of
 :mod:`nova_vgpu.tests.cloud.fleet` run from the start, and the others after a
-request for :data:`START`.
+request for :data:`START`. With them come the agents of all hosts:
+:data:`START` is sent the files of their TLS, and answers with the ports of
+their metrics. :data:`READ` lets them read their hosts again.
 """
 
+import dataclasses
+import json
 import pathlib
 import typing
 
@@ -29,6 +33,7 @@ from nova_vgpu.tests.cloud import serving
 
 #: Nova has no such path: a host is started by whoever has a hand on it.
 START = '/start_other_hosts'
+READ = '/read_hosts'
 _CONFIGURATION = """\
 [DEFAULT]
 compute_driver = vgpu.LibvirtVGPUDriver
@@ -60,7 +65,9 @@ def load(directory: pathlib.Path, urls: dict[str, str]) -> typing.Any:
     from nova_vgpu.tests.functional import threading_mode
 
     threading_mode.choose()
+    from nova_vgpu.lifecycle import metrics_server
     from nova_vgpu.tests.cloud import computes
+    from nova_vgpu.tests.cloud import host_agents
 
     started = computes.Computes(directory)
     started.setUp()
@@ -72,14 +79,36 @@ def load(directory: pathlib.Path, urls: dict[str, str]) -> typing.Any:
         service.Service.create(binary=binary, host='controller').start()
     for host in fleet.FIRST:
         started.start(host)
+    agents = host_agents.HostAgents(directory)
+    agents.setUp()
 
-    def answer(environ: dict[str, typing.Any], respond: typing.Any) -> object:
-        if not environ['PATH_INFO'].endswith(START):
-            return application(environ, respond)
+    def start_others(tls: list[str]) -> list[int]:
         for host in fleet.HOSTS[len(fleet.FIRST) :]:
             started.start(host)
-        respond('204 No Content', [])
-        return []
+        for host in fleet.BROKEN:
+            gpus = started.connections[host.name].pci_info.gpus
+            gpus[-1] = dataclasses.replace(gpus[-1], vfs=0)
+        return [
+            agents.start(
+                host.name,
+                started.connections[host.name],
+                host.declaration,
+                metrics_server.TLS(*tls),
+            )
+            for host in fleet.HOSTS
+        ]
+
+    def answer(environ: dict[str, typing.Any], respond: typing.Any) -> object:
+        path = environ['PATH_INFO']
+        ports: list[int] = []
+        if path.endswith(START):
+            ports = start_others(json.load(environ['wsgi.input']))
+        elif path.endswith(READ):
+            agents.read()
+        else:
+            return application(environ, respond)
+        respond('200 OK', [('Content-Type', 'application/json')])
+        return [json.dumps(ports).encode()]
 
     return answer
 

@@ -28,7 +28,6 @@ from horizon import tabs
 
 from nova_vgpu import exception
 from nova_vgpu.cloud import names
-from nova_vgpu.cloud.gpus import whole_gpu_fleet
 from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.cloud.usage import server_gpus
 from nova_vgpu.cloud.usage import servers
@@ -60,8 +59,8 @@ class Row:
 
 
 def make_row(held: servers.Allocation, is_admin: bool) -> Row:
-    """Whole GPUs have no page, and only administrators may open one."""
-    if is_admin and not whole_gpu_fleet.is_gpu(held.gpu):
+    """Only administrators may open the page of a GPU."""
+    if is_admin:
         page = urls.reverse('horizon:admin:gpus:detail', args=[held.gpu.uuid])
         return Row(held, page)
     return Row(held)

@@ -17,7 +17,6 @@ virtual functions there is nothing else to show of it.
 """
 
 from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
 import enum
@@ -103,19 +102,22 @@ def make_rows(
     found: Sequence[agents.Agent], gpus: Sequence[fleet.GPU]
 ) -> list[Row]:
     """What the agents tell, with the providers of Placement."""
-    uuids = {(gpu.host, gpu.address): gpu.uuid for gpu in gpus}
+    providers = {(gpu.host, gpu.address): gpu for gpu in gpus}
     return [
         row
         for agent in found
         for gpu in agent.gpus
-        for row in _make_rows(agent.host, gpu, uuids)
+        for row in _make_rows(
+            agent.host, gpu, providers.get((agent.host, gpu.address))
+        )
     ]
 
 
 def _make_rows(
-    host: str, gpu: agents.GPU, uuids: Mapping[tuple[str, str], str]
+    host: str, gpu: agents.GPU, provider: fleet.GPU | None
 ) -> Iterator[Row]:
-    uuid = uuids.get((host, gpu.address))
+    uuid = provider.uuid if provider else None
+    served = provider.facts.types if provider else ()
     vfs = gpu.enabled, gpu.possible
     if gpu.possible:
         command = host_commands.for_gpu(gpu)
@@ -129,7 +131,7 @@ def _make_rows(
             uuid,
             use,
             vfs,
-            host_commands.for_function(gpu, found),
+            host_commands.for_function(gpu, found, served),
             gpu.available_types if use is Use.FREE else (),
             found,
         )

@@ -41,6 +41,16 @@ def render_command(row: rows.Row) -> str | None:
     return text
 
 
+def render_types(row: rows.Row) -> str | None:
+    """The types, folded if they are many."""
+    if not row.available:
+        return None
+    text: str = loader.render_to_string(
+        'nova_vgpu_dashboard/agents/_types.html', {'types': row.available}
+    )
+    return text
+
+
 def find_gpu_url(row: rows.Row) -> str | None:
     """The page of the GPU, if Placement knows it."""
     if row.uuid is None:
@@ -66,7 +76,7 @@ class VirtualFunctionsTable(our_tables.OrderedTable):
         'host',
         verbose_name=_('Host'),
         sortable=False,
-        classes=(our_tables.LONG,),
+        classes=(our_tables.IDENTIFIER,),
     )
     gpu = tables.Column(
         'gpu', verbose_name=_('Parent GPU'), sortable=False, link=find_gpu_url
@@ -92,17 +102,17 @@ class VirtualFunctionsTable(our_tables.OrderedTable):
         lambda row: row.vgpu or None,
         verbose_name=_('Device'),
         sortable=False,
-        classes=(our_tables.LONG,),
+        classes=(our_tables.IDENTIFIER,),
     )
     server = tables.Column(
         lambda row: row.server or None,
         verbose_name=_('Server'),
         sortable=False,
         link=find_server_url,
-        classes=(our_tables.LONG,),
+        classes=(our_tables.IDENTIFIER,),
     )
     available = tables.Column(
-        lambda row: ', '.join(row.available) or None,
+        render_types,
         verbose_name=_('Available Types'),
         sortable=False,
         classes=(our_tables.LONG,),
@@ -111,7 +121,7 @@ class VirtualFunctionsTable(our_tables.OrderedTable):
         render_command,
         verbose_name=_('Command on the Host'),
         sortable=False,
-        classes=(our_tables.LONG,),
+        classes=(our_tables.WIDE,),
     )
 
     def get_object_id(self, datum: rows.Row) -> str:

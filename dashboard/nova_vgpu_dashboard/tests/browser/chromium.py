@@ -59,7 +59,7 @@ const done = arguments[arguments.length - 1];
 const themed = "a, .btn, .label, .alert";
 const is_ours = (rule, node) => rule != "color-contrast"
   || !document.querySelector(node.target[0]).closest(themed);
-axe.run("#content_body").then(found => done(found.violations.map(each => [
+axe.run(arguments[0]).then(found => done(found.violations.map(each => [
   each.impact, each.id,
   each.nodes.filter(node => is_ours(each.id, node)).map(node => node.html)])));
 """
@@ -104,7 +104,9 @@ class Chromium(fixtures.Fixture):
         self.wait(lambda: 'auth/login' not in self.driver.current_url)
 
     def wait(self, is_done: typing.Callable[[], typing.Any]) -> None:
-        ui.WebDriverWait(self.driver, _PATIENCE).until(lambda _: is_done())
+        ui.WebDriverWait(self.driver, _PATIENCE, _PAUSE, _GONE).until(
+            lambda _: is_done()
+        )
 
     def open(self, path: str) -> float:
         """Open a page; gives the seconds until Horizon's answer."""
@@ -171,16 +173,17 @@ class Chromium(fixtures.Fixture):
             if entry['level'] == 'SEVERE'
         ]
 
-    def find_barriers(self, axe: str) -> list[str]:
+    def find_barriers(self, axe: str, part: str) -> list[str]:
         """What keeps people with disabilities from using the page.
 
         :param axe: the script of axe-core.
+        :param part: the selector of the part of the page that is ours.
         """
         self.driver.execute_script(axe)
         return [
             f'{impact}: {rule}: {elements}'
             for impact, rule, elements in self.driver.execute_async_script(
-                _AXE
+                _AXE, part
             )
             if elements and impact in ('serious', 'critical')
         ]

@@ -21,13 +21,21 @@ def launch(
     browser: chromium.Chromium, name: str, image: str, flavor: str
 ) -> None:
     """Launch an instance; the form is closed when Nova has the order."""
-    browser.open('/project/instances/')
-    browser.find('//*[@id="instances__action_launch-ng"]').click()
+    open_form(browser)
     browser.find(f'{_FORM}//input[@name="name"]').send_keys(name)
     for step, choice in (('Source', image), ('Flavor', flavor)):
-        browser.find(f'{_FORM}//li[normalize-space()="{step}"]').click()
+        open_step(browser, step)
         row = f'{_FORM}//tr[td[normalize-space()="{choice}"]]'
         browser.find(f'{row}//button[contains(@class, "fa-arrow-up")]').click()
     button = f'{_FORM}//button[normalize-space()="Launch Instance"]'
     browser.find(f'{button}[not(@disabled)]').click()
     browser.wait(lambda: not browser.driver.find_elements('xpath', _FORM))
+
+
+def open_form(browser: chromium.Chromium) -> None:
+    browser.open('/project/instances/')
+    browser.find('//*[@id="instances__action_launch-ng"]').click()
+
+
+def open_step(browser: chromium.Chromium, step: str) -> None:
+    browser.find(f'{_FORM}//li[normalize-space()="{step}"]').click()

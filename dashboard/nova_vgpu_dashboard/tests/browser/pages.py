@@ -13,7 +13,8 @@
 """The pages that the walk opens: a page is one line here.
 
 A name is that of the page's pictures. In a path, ``{gpu}`` is the UUID of a
-GPU with servers, and ``{server}`` that of one of the servers.
+GPU with servers, ``{server}`` that of one of the servers, and ``{fenced}``
+that of a GPU that is fenced.
 """
 
 ADMIN = {
@@ -21,16 +22,27 @@ ADMIN = {
     'gpus-filtered': '/admin/gpus/?model=A40&sort=-usage',
     'gpus-none': '/admin/gpus/?host=nothing',
     'gpu': '/admin/gpus/{gpu}/',
+    'gpu-fenced': '/admin/gpus/{fenced}/',
     'vgpu-types': '/admin/vgpu_types/',
     'create-flavor': '/admin/vgpu_types/create_flavor/',
     'vgpu-usage': '/admin/vgpu_types/usage/',
-    'virtual-functions-unknown': '/admin/virtual_functions/',
+    'virtual-functions': '/admin/virtual_functions/',
+    'virtual-functions-used': '/admin/virtual_functions/?use=server',
+    'instance-vgpus': (
+        '/admin/instances/{server}/detail?tab=instance_details__vgpus'
+    ),
 }
 #: Pages of projects, which everyone may open.
 PROJECT = {
     'vgpu-flavors': '/project/vgpu_flavors/',
 }
 ALL = ADMIN | PROJECT
+#: What is on a page after a while, or before.
+SCENES = ('virtual-functions-unknown', 'create-flavor-preview', 'launch-form')
+#: The part of a page that is ours, for axe-core.
+OURS = '#content_body'
+#: Where it is less than the page.
+PARTS = {'instance-vgpus': '#instance_details__vgpus'}
 #: A desktop and a phone, in pixels.
 SIZES = {'wide': (1280, 1000), 'phone': (390, 844)}
 #: Horizon's own page that ours are compared with.

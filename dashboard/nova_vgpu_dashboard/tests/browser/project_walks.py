@@ -29,6 +29,7 @@ from nova_vgpu.tests.cloud import filling
 from nova_vgpu.tests.cloud import running as cloud_running
 from nova_vgpu.tests.cloud import scene
 from nova_vgpu_dashboard.tests.browser import chromium
+from nova_vgpu_dashboard.tests.browser import launching
 from nova_vgpu_dashboard.tests.browser import pages
 from nova_vgpu_dashboard.tests.browser import running
 
@@ -38,7 +39,6 @@ _ATTACK = (
     "{$constructor.constructor('window.attacked=1')()$}"
 )
 _FLAVORS = '/project/vgpu_flavors/'
-_INSTANCES = '/project/instances/'
 #: How often the page has asked for the words.
 _COUNT = """
 return performance.getEntriesByType("resource").filter(
@@ -158,7 +158,7 @@ class TestProjectPages(testtools.TestCase):
             self.skipTest('NOVA_VGPU_AXE is not set')
         axe = pathlib.Path(file).read_text()
         self.user.open(_FLAVORS)
-        self.assertEqual([], self.user.find_barriers(axe))
+        self.assertEqual([], self.user.find_barriers(axe, pages.OURS))
 
     def read_errors(self) -> list[str]:
         """Without those of Horizon's own forms, which ask for Neutron."""
@@ -167,10 +167,8 @@ class TestProjectPages(testtools.TestCase):
         ]
 
     def open_flavors_of_the_launch_form(self) -> None:
-        self.user.open(_INSTANCES)
-        self.click('#instances__action_launch-ng')
-        self.user.wait(lambda: self.find('.wizard'))
-        self.click('[ng-click="switchTo($index)"]', 'Flavor')
+        launching.open_form(self.user)
+        launching.open_step(self.user, 'Flavor')
         self.user.wait(self.list_rows)
 
     def find(self, selector: str) -> list[typing.Any]:
@@ -181,13 +179,6 @@ class TestProjectPages(testtools.TestCase):
             )
             if found.is_displayed()
         ]
-
-    def click(self, selector: str, text: str = '') -> None:
-        def find() -> list[typing.Any]:
-            return [f for f in self.find(selector) if text in f.text]
-
-        self.user.wait(find)
-        find()[0].click()
 
     def list_rows(self) -> list[typing.Any]:
         """Those of the flavors that can be chosen."""

@@ -43,8 +43,9 @@ class TestScrapes(testtools.TestCase):
             running.start(HOSTILE)[0],
         ]
         served = self.useFixture(
-            scraping.RunningPrometheus(directory, authority, ports)
+            scraping.RunningPrometheus(directory, authority)
         )
+        served.start(ports)
         self.settings = served.settings
 
     def read(self, host: str | None = None) -> tuple[agents.Agent, ...]:

@@ -93,25 +93,29 @@ class Agents(fixtures.Fixture):
 
 
 class RunningPrometheus(fixtures.Fixture):
-    """Prometheus with TLS and a password, as it is released."""
+    """Prometheus with TLS and a password, as it is released.
+
+    It has its URL before it is started.
+    """
 
     def __init__(
-        self,
-        directory: pathlib.Path,
-        authority: certificates.Authority,
-        ports: list[int],
+        self, directory: pathlib.Path, authority: certificates.Authority
     ) -> None:
         super().__init__()
         self._directory = directory
         self._authority = authority
-        self._ports = ports
+        with socket.create_server((LOOPBACK, 0)) as free:
+            self._port = free.getsockname()[1]
+        self.url = f'https://{LOOPBACK}:{self._port}'
 
-    def _setUp(self) -> None:
+    def start(self, ports: list[int]) -> None:
+        """Scrape the agents with these ports."""
         scraper = self._authority.issue('prometheus')
         self._write(
             'prometheus.yml',
             {
-                'global': {'scrape_interval': '1s', 'scrape_timeout': '1s'},
+                # A machine with much load needs time for an answer.
+                'global': {'scrape_interval': '5s', 'scrape_timeout': '5s'},
                 'scrape_configs': [
                     {
                         'job_name': 'nova-vgpu',
@@ -123,7 +127,7 @@ class RunningPrometheus(fixtures.Fixture):
                         },
                         'static_configs': [
                             {'targets': [f'{LOOPBACK}:{port}']}
-                            for port in self._ports
+                            for port in ports
                         ],
                     }
                 ],
@@ -141,9 +145,6 @@ class RunningPrometheus(fixtures.Fixture):
                 'basic_auth_users': {USER: hashed},
             },
         )
-        with socket.create_server((LOOPBACK, 0)) as free:
-            port = free.getsockname()[1]
-        self.url = f'https://{LOOPBACK}:{port}'
         with open(self._directory / 'prometheus.log', 'wb') as log:
             process = subprocess.Popen(
                 [
@@ -151,7 +152,7 @@ class RunningPrometheus(fixtures.Fixture):
                     f'--config.file={self._directory / "prometheus.yml"}',
                     f'--web.config.file={self._directory / "web.yml"}',
                     f'--storage.tsdb.path={self._directory / "data"}',
-                    f'--web.listen-address={LOOPBACK}:{port}',
+                    f'--web.listen-address={LOOPBACK}:{self._port}',
                 ],
                 stdout=log,
                 stderr=log,
@@ -160,8 +161,17 @@ class RunningPrometheus(fixtures.Fixture):
         self.addCleanup(process.terminate)
 
     @property
-    def settings(self) -> prometheus.Settings:
+    def horizon_setting(self) -> dict[str, str]:
         """How Horizon asks it."""
+        return {
+            'url': self.url,
+            'ca': self._authority.certificate,
+            'username': USER,
+            'password': HIDDEN,
+        }
+
+    @property
+    def settings(self) -> prometheus.Settings:
         return prometheus.Settings(
             self.url, self._authority.certificate, USER, HIDDEN
         )

@@ -13,19 +13,25 @@
 """Goes through the pages as people do, in a browser, with real services.
 
 20 nova-computes with this project's driver publish 100 GPUs. Requests are
-counted while two of them run, and again with all. ``NOVA_VGPU_PICTURES`` names
-a directory for a picture of each page, and ``NOVA_VGPU_AXE`` the file of
-axe-core, which looks for barriers.
+counted while two of them run, and again with all. Then a Prometheus has what
+the agents of the hosts tell. ``NOVA_VGPU_PICTURES`` names a directory for a
+picture of each page, and ``NOVA_VGPU_AXE`` the file of axe-core, which looks
+for barriers.
 """
 
+from collections.abc import Callable
+import functools
+import json
 import os
 import pathlib
 import typing
 
+import fixtures
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 import testtools
 
+from nova_vgpu.tests import certificates
 from nova_vgpu.tests.cloud import accounts
 from nova_vgpu.tests.cloud import fleet
 from nova_vgpu.tests.cloud import running as cloud_running
@@ -35,16 +41,17 @@ from nova_vgpu_dashboard.tests.browser import furnishing
 from nova_vgpu_dashboard.tests.browser import launching
 from nova_vgpu_dashboard.tests.browser import pages
 from nova_vgpu_dashboard.tests.browser import running
+from nova_vgpu_dashboard.tests.browser import scraping
 
-_FENCED = tuple(
-    f'{fleet.HOSTS[number].name}_pci_0000_45_00_0' for number in (1, 5)
-)
+_FENCED = tuple(f'{host.name}_pci_0000_45_00_0' for host in fleet.BROKEN)
 #: How many requests a page may need beyond those for 10 GPUs: the inventory of
 #: each GPU that may be fenced, and one of each model that is new.
 _MORE = len(_FENCED) + 2
 #: How often a page is measured, unless it is quick before.
 _ROUNDS = 8
 _SECONDS = 600
+
+_Fixture = typing.TypeVar('_Fixture', bound=fixtures.Fixture)
 
 
 class TestPages(testtools.TestCase):
@@ -62,50 +69,113 @@ class TestPages(testtools.TestCase):
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.cloud = cloud_running.RunningCloud(
-            has_images=True, has_computes=True
+        directory = pathlib.Path(cls.use(fixtures.TempDir()).path)
+        authority = certificates.Authority(directory, 'ca')
+        prometheus = cls.use(scraping.RunningPrometheus(directory, authority))
+        setting = json.dumps(prometheus.horizon_setting)
+        cls.use(fixtures.EnvironmentVariable('NOVA_VGPU_PROMETHEUS', setting))
+        cls.cloud = cls.use(
+            cloud_running.RunningCloud(has_images=True, has_computes=True)
         )
-        cls.horizon = running.RunningHorizon(cls.cloud)
-        for fixture in (cls.cloud, cls.horizon):
-            fixture.setUp()
-            cls.addClassCleanup(fixture.cleanUp)
+        cls.horizon = cls.use(running.RunningHorizon(cls.cloud))
         connection = cls.cloud.connect()
         cls.furnishing = furnishing.Furnishing(connection)
         cls.furnishing.furnish()
         cls.furnishing.boot(furnishing.SERVERS)
-        cls.paths = {
-            name: path.format(
-                gpu=cls.furnishing.find_gpu('desktop-1'),
-                server=cls.furnishing.find_server('desktop-1').id,
-            )
-            for name, path in pages.ALL.items()
-        }
-        cls.admin = chromium.Chromium(cls.horizon.url, accounts.ADMIN)
-        cls.admin.setUp()
-        cls.addClassCleanup(cls.admin.cleanUp)
+        # No GPU is fenced yet.
+        cls.paths = cls.list_paths(cls.furnishing.find_gpu('desktop-1'))
+        cls.admin = cls.use(chromium.Chromium(cls.horizon.url, accounts.ADMIN))
         cls.requests = {
             name: len(cls.list_requests(path))
             for name, path in cls.paths.items()
         }
-        connection.compute.post(whole_nova_service.START, timeout=_SECONDS)
+        cls.save_picture('virtual-functions-unknown', cls.open_functions)
+        pair = authority.issue('host')
+        ports = connection.compute.post(
+            whole_nova_service.START,
+            json=(pair.certificate, pair.key, authority.certificate),
+            timeout=_SECONDS,
+        ).json()
+        prometheus.start(ports)
         for name in _FENCED:
             cls.furnishing.fence(name)
+        cls.paths = cls.list_paths(cls.furnishing.find_provider(_FENCED[0]))
         cls.furnishing.boot(furnishing.MORE_SERVERS)
+        connection.compute.post(whole_nova_service.READ)
+        cls.admin.wait(cls.is_scraped)
         cls.save_pictures()
         cls.furnishing.add_hostile_names()
 
     @classmethod
+    def use(cls, fixture: _Fixture) -> _Fixture:
+        fixture.setUp()
+        cls.addClassCleanup(fixture.cleanUp)
+        return fixture
+
+    @classmethod
+    def list_paths(cls, fenced: str) -> dict[str, str]:
+        gpu = cls.furnishing.find_gpu('desktop-1')
+        server = cls.furnishing.find_server('desktop-1').id
+        return {
+            name: path.format(gpu=gpu, server=server, fenced=fenced)
+            for name, path in pages.ALL.items()
+        }
+
+    @classmethod
+    def is_scraped(cls) -> bool:
+        """Whether Prometheus has the agents of all hosts, and all servers."""
+        cls.open_functions()
+        if 'no data of the agents' in cls.admin.text:
+            return False
+        cls.admin.open(cls.paths['virtual-functions-used'])
+        last = cls.furnishing.find_server('studio-2').id
+        return last in cls.admin.text
+
+    @classmethod
     def save_pictures(cls) -> None:
+        for name, path in cls.paths.items():
+            cls.save_picture(name, functools.partial(cls.admin.open, path))
+        cls.save_picture('create-flavor-preview', cls.open_preview)
+        cls.save_picture('launch-form', cls.open_launch_form)
+
+    @classmethod
+    def save_picture(cls, name: str, show: Callable[[], object]) -> None:
         directory = os.environ.get('NOVA_VGPU_PICTURES')
         if not directory:
             return
         for size in pages.SIZES:
+            # A narrow launch form does not show its steps.
+            cls.admin.resize('wide')
+            show()
             cls.admin.resize(size)
-            for name, path in cls.paths.items():
-                cls.admin.open(path)
-                cls.admin.save_picture(
-                    pathlib.Path(directory, f'{name}-{size}.png')
-                )
+            cls.admin.save_picture(
+                pathlib.Path(directory, f'{name}-{size}.png')
+            )
+
+    @classmethod
+    def open_functions(cls) -> None:
+        cls.admin.open(cls.paths['virtual-functions'])
+
+    @classmethod
+    def open_preview(cls, name: str = 'desktop-large') -> None:
+        path = cls.paths['create-flavor']
+        cls.admin.open(f'{path}?type=T4-2Q%2FVGPU')
+        for field, text in (
+            ('name', name),
+            ('vcpus', '2'),
+            ('ram', '2048'),
+            ('disk', '10'),
+        ):
+            cls.admin.fill(field, text)
+        cls.admin.press('Preview')
+
+    @classmethod
+    def open_launch_form(cls) -> None:
+        launching.open_form(cls.admin)
+        launching.open_step(cls.admin, 'Flavor')
+        cls.admin.wait(lambda: '1 vGPU of T4-2Q' in cls.admin.text)
+        # There is no Neutron for Horizon to ask.
+        cls.admin.find('//toast//a[@class="close"]').click()
 
     @classmethod
     def list_requests(cls, path: str) -> list[object]:
@@ -144,7 +214,9 @@ class TestPages(testtools.TestCase):
         found = {}
         for name, path in self.paths.items():
             self.admin.open(path)
-            found[name] = self.admin.find_barriers(axe)
+            found[name] = self.admin.find_barriers(
+                axe, pages.PARTS.get(name, pages.OURS)
+            )
         self.assertEqual(
             {}, {name: each for name, each in found.items() if each}
         )
@@ -197,6 +269,21 @@ class TestPages(testtools.TestCase):
             f'/admin/instances/{server.id}/', link.get_attribute('href')
         )
 
+    def test_the_device_of_a_server_is_found(self) -> None:
+        server = self.furnishing.find_server('render-1').id
+        self.admin.open('/admin/virtual_functions/?host=compute2&use=server')
+        row = self.admin.read_row(server)
+        self.assertEqual('A40-8Q', row['vGPU Type'])
+        self.assertIn('device disable', row['Command on the Host'])
+        self.assertIn(f'Server {server} has it', row['Command on the Host'])
+        self.admin.open('/admin/virtual_functions/?host=compute2&use=free')
+        self.assertNotIn(server, self.admin.text)
+
+    def test_a_problem_of_a_host_is_shown_with_its_cure(self) -> None:
+        self.admin.open(self.paths['gpu-fenced'])
+        self.assertIn('0 of 32 enabled', self.admin.text)
+        self.assertIn('nova-vgpu sriov enable 0000:45:00.0', self.admin.text)
+
     def test_a_server_gets_a_vgpu_by_a_flavor_of_the_form(self) -> None:
         self.create_flavor('from-the-form')
         used = self.read_used()
@@ -214,16 +301,7 @@ class TestPages(testtools.TestCase):
         self.assertEqual(used, self.read_used())
 
     def create_flavor(self, name: str) -> None:
-        path = self.paths['create-flavor']
-        self.admin.open(f'{path}?type=T4-2Q%2FVGPU')
-        for field, text in (
-            ('name', name),
-            ('vcpus', '2'),
-            ('ram', '2048'),
-            ('disk', '10'),
-        ):
-            self.admin.fill(field, text)
-        self.admin.press('Preview')
+        self.open_preview(name)
         self.assertIn('resources:VGPU=1', self.admin.text)
         self.assertNotIn(name, self.furnishing.list_flavors())
         self.admin.press('Create Flavor')
