@@ -28,6 +28,13 @@ another exit code than the page says is a warning.
 
 ::
 
+    .. command-output:: guest facts
+       :guest: t4-vgpu
+
+runs it in one of the machines of :mod:`nova_vgpu.sandbox.guests`.
+
+::
+
     .. topology-picture:: ../examples/gpudirect-host.txt
 
 inserts the picture of ``nova-vgpu topology --svg`` into pages in HTML.
@@ -53,6 +60,7 @@ from sphinx.util import logging
 from sphinx.util import typing as sphinx_typing
 
 from nova_vgpu.cmd import main
+from nova_vgpu.sandbox import guests
 from nova_vgpu.sandbox import pcie_layout
 from nova_vgpu.sandbox import tree
 
@@ -95,6 +103,14 @@ def write_host(description: str) -> Iterator[str]:
         yield root
 
 
+@contextlib.contextmanager
+def write_guest(name: str) -> Iterator[str]:
+    """A guest or host by its name, for as long as the context lasts."""
+    with tempfile.TemporaryDirectory() as root:
+        guests.write_machine(guests.MACHINES[name], pathlib.Path(root))
+        yield root
+
+
 class CommandOutput(docutils.SphinxDirective):
     """A command and what it prints, on both streams, as a terminal has it."""
 
@@ -106,6 +122,7 @@ class CommandOutput(docutils.SphinxDirective):
         # A # at the start of a line is root's prompt on a console.
         'language': directives.unchanged_required,
         'host': directives.path,
+        'guest': directives.unchanged_required,
     }
 
     def find_file(self, option: str) -> str | None:
@@ -129,6 +146,13 @@ class CommandOutput(docutils.SphinxDirective):
         LOG.warning('%s', message, location=self.get_location())
 
     def run(self) -> list[nodes.Node]:
+        if 'guest' in self.options:
+            with write_guest(self.options['guest']) as root:
+                where = ['--root', root]
+                smi = pathlib.Path(root, 'usr/bin/nvidia-smi')
+                if smi.exists():
+                    where += ['--nvidia-smi', str(smi)]
+                return self.run_command(root, [], where)
         host = self.find_file('host')
         if host is None:
             return self.run_on(SYSFS.root)
@@ -136,16 +160,22 @@ class CommandOutput(docutils.SphinxDirective):
             return self.run_on(root)
 
     def run_on(self, root: str) -> list[nodes.Node]:
-        command = self.arguments[0]
         options = ['--sysfs-root', root]
         config = self.find_file('config')
         if config is not None:
             # A directory without *.conf, in place of /etc/nova/nova.conf.d.
             options += ['--config-file', config, '--config-dir', root]
+        return self.run_command(root, options, [])
+
+    def run_command(
+        self, root: str, before: list[str], after: list[str]
+    ) -> list[nodes.Node]:
+        """Run it with options that the page does not show."""
+        command = self.arguments[0]
         terminal = io.StringIO()
         with mock.patch.dict(os.environ, COLUMNS=COLUMNS):
             code = main.NovaVGPU(stdout=terminal, stderr=terminal).run(
-                [*options, *shlex.split(command)]
+                [*before, *shlex.split(command), *after]
             )
         output = terminal.getvalue().rstrip()
         expected = self.options.get('exit-code', 0)

@@ -251,6 +251,7 @@ class TestHelp(test_commands.CommandTestCase):
             ('config', 'generate'),
             ('doctor',),
             ('topology',),
+            ('guest', 'facts'),
             ('apply',),
             ('restore',),
             ('sriov', 'enable'),
@@ -296,6 +297,7 @@ class TestHelp(test_commands.CommandTestCase):
                 ),
                 'agent',
                 *('provider diff', 'provider sync', 'provider hand-back'),
+                'guest facts',
             ],
             listed,
         )
