@@ -425,11 +425,7 @@ def detect_virtual(
     gpus: typing.Iterable[typing.Tuple[Function, str]],
 ) -> typing.Optional[bool]:
     """Whether there is a vGPU of NVIDIA; the VFs of a host are not vGPUs."""
-    kinds = {
-        kind
-        for function, kind in gpus
-        if function.vendor == NVIDIA and kind != VF
-    }
+    kinds = {kind for function, kind in gpus if function.vendor == NVIDIA}
     if VGPU in kinds:
         return True
     return None if UNKNOWN in kinds else False
@@ -1016,8 +1012,8 @@ def parse_nvidia_smi(text: str) -> typing.Dict[str, DriverView]:
     heading = ''
     for long_line in text.splitlines():
         line = long_line[:_LONGEST_LINE]
-        match = _GPU_LINE.fullmatch(line.strip())
-        if match is not None and not line.startswith(' '):
+        match = _GPU_LINE.fullmatch(line.rstrip())
+        if match is not None:
             domain = f'{int(match.group(1), 16):04x}'
             address = f'{domain}:{match.group(2).lower()}'
             views[address] = DriverView()

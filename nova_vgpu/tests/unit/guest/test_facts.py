@@ -271,6 +271,12 @@ class TestVirtualOrNot(FactsTestCase):
                     kind, self.read_one(changed).kind, str(number)
                 )
 
+    def test_what_can_have_virtual_functions_is_physical(self) -> None:
+        """Also for those who cannot read its capabilities."""
+        (device,) = guests.MACHINES['t4-host'].devices
+        hidden = dataclasses.replace(device, readable=guests.HEADER_BYTES)
+        self.assertEqual('physical', self.read_one(hidden).kind)
+
     def test_a_capability_among_others(self) -> None:
         both = {
             0xC8: guest_pci.make_vendor_capability(b'P2P\x00\x08'),
@@ -403,6 +409,11 @@ class TestRecords(testtools.TestCase):
                 ('460.16', None),
             ),
             ('a length of zero', b'VF\x01\x00' + version, (None, None)),
+            (
+                'a length that is too short',
+                b'VF\x05\x01\x02\x00\x16' + version,
+                (None, None),
+            ),
             ('an empty record', b'VF\x00\x00' + version, (None, None)),
             ('only others', b'VF\x01\x05abc\x02\x03a', (None, None)),
             (

@@ -12,6 +12,7 @@
 
 """The file by itself: any content, any place, any Python since 3.6."""
 
+import argparse
 import ast
 import json
 import os
@@ -21,6 +22,8 @@ import shutil
 import subprocess
 import sys
 import typing
+
+import fixtures
 
 from nova_vgpu.guest import facts
 from nova_vgpu.sandbox import guests
@@ -156,6 +159,14 @@ class TestAlone(test_facts.FactsTestCase):
             (True, True, 'licensed'),
             (found['has_gpu'], found['is_virtual_gpu'], found['licence']),
         )
+        (gpu,) = found['gpus']
+        self.assertEqual(
+            'NVIDIA RTX Virtual Workstation', gpu['licence']['product']
+        )
+        self.assertEqual(
+            {'is_gpu_cluster': {'value': True, 'source': '--is-gpu-cluster'}},
+            found['overrides'],
+        )
 
     def test_it_is_a_program(self) -> None:
         copy = self.root / 'gpu.fact'
@@ -176,10 +187,24 @@ class TestAlone(test_facts.FactsTestCase):
     def test_another_machine_is_not_asked_unless_told(self) -> None:
         """Programs of a copied tree are not run."""
         guests.write_machine(guests.MACHINES['t4-vgpu'], self.root)
-        found = self.run_file(
-            *(sys.executable, str(FILE), '--root', str(self.root))
+        program = str(self.root / 'usr/bin/nvidia-smi')
+        self.useFixture(
+            fixtures.MonkeyPatch(
+                'nova_vgpu.guest.facts._NVIDIA_SMI', ('/none', program)
+            )
         )
-        self.assertEqual('unknown', found['licence'])
+        self.assertEqual(program, facts.find_nvidia_smi())
+        for option, expected in (
+            ([], 'unknown'),
+            (['--nvidia-smi', ''], 'unknown'),
+            (['--nvidia-smi', program], 'licensed'),
+        ):
+            parser = argparse.ArgumentParser()
+            facts.add_arguments(parser)
+            found = facts.collect_as_asked(
+                parser.parse_args(['--root', str(self.root), *option])
+            )
+            self.assertEqual(expected, found.licence, str(option))
 
     def test_a_wrong_argument(self) -> None:
         done = subprocess.run(

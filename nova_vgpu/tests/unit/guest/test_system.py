@@ -464,6 +464,11 @@ class TestOverrides(test_facts.FactsTestCase):
                 [gpu.kind for gpu in changed.gpus],
             )
 
+    def test_a_host_that_is_said_to_be_a_guest(self) -> None:
+        machine = guests.MACHINES['vgpu-host']
+        found = self.read(machine, is_virtual_gpu=True)
+        self.assertEqual(('vgpu-guest', 'vgpu-host'), found.drivers_needed)
+
     def test_the_other_vendors_do_not_change(self) -> None:
         found = self.read(guests.MACHINES['amd-vf'], is_virtual_gpu=True)
         self.assertEqual(('amd',), found.drivers_needed)
@@ -505,9 +510,14 @@ class TestOverrides(test_facts.FactsTestCase):
 
     def test_a_file_that_cannot_be_read(self) -> None:
         guests.write_machine(VGPU, self.root)
-        (self.root / self.FILE).mkdir(parents=True)
+        path = self.root / self.FILE
+        path.parent.mkdir(parents=True)
+        os.mkfifo(path)
         (problem,) = self.collect().problems
         self.assertIn(f'{self.FILE} cannot be read', problem)
+        path.unlink()
+        path.mkdir()
+        self.assertEqual((problem,), self.collect().problems)
 
 
 class TestGaps(test_facts.FactsTestCase):
