@@ -118,3 +118,14 @@ class NotInCloud(NovaVGPUError):
 
 class FlavorConflict(NovaVGPUError):
     """A flavor exists and may not be changed as requested."""
+
+
+class NodesRefused(NovaVGPUError):
+    """Nodes of a cluster cannot be rendered as they are asked for.
+
+    Carries every reason, not only the first.
+    """
+
+    def __init__(self, reasons: Iterable[str]) -> None:
+        self.reasons = tuple(reasons)
+        super().__init__('\n'.join(self.reasons))

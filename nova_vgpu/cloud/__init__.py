@@ -17,5 +17,5 @@
 ``orders.image_store`` change flavors in Nova and images in Glance. The other
 modules make values of the answers, and decide: ``gpus`` what there is,
 ``orders`` what flavors ask for, ``usage`` who has what, ``diagnose`` what is
-wrong.
+wrong, ``nodes`` what others need to create Kubernetes nodes.
 """

@@ -144,6 +144,10 @@ class Vendor(abc.ABC):
         """The licence that guests need for a type, given by name."""
         return None
 
+    def offers_cuda(self, vgpu_type: str) -> bool | None:
+        """Whether CUDA works on a type, given by name; None if unknown."""
+        return None
+
     def traits(
         self, vgpu_type: values.VGPUType, ids: values.PciIds
     ) -> Iterable[str]:

@@ -188,6 +188,13 @@ class NVIDIA(vendors.Vendor):
         name = self.parse_type_name(vgpu_type)
         return _LICENCES.get(name.series) if name else None
 
+    def offers_cuda(self, vgpu_type: str) -> bool | None:
+        name = self.parse_type_name(vgpu_type)
+        model = catalogue.model_by_token(name.model) if name else None
+        if name is None or model is None:
+            return None
+        return catalogue.offers_cuda(model, name.series, name.framebuffer_mib)
+
     def traits(
         self, vgpu_type: values.VGPUType, ids: values.PciIds
     ) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ BELOW: dict[str, tuple[str, ...]] = {
         *('values', 'exception', 'knowledge', 'plan', 'publish'),
         'placement',
     ),
-    'osc': ('values', 'cloud'),
+    'osc': ('values', 'exception', 'cloud'),
     'scheduler': ('values', 'exception', 'knowledge', 'conf', 'publish'),
 }
 #: From the bottom up: each imports all of those above and those before it.
@@ -115,6 +115,7 @@ MAY_OPEN_FILES = (
     'host/locks.py',
     'conf/sources.py',
     'guest/facts.py',
+    'osc/output_files.py',
     'sandbox/',
     'cmd/demo',
 )

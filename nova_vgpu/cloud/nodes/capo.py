@@ -1,0 +1,120 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Nodes by Cluster API with its provider for OpenStack (CAPO), as files.
+
+There are three, as they go to three places: objects for the management
+cluster, values for the chart of the GPU operator, and a job for the cluster
+itself.
+"""
+
+from collections.abc import Iterator
+
+from nova_vgpu.cloud.nodes import cluster_api
+from nova_vgpu.cloud.nodes import documents
+from nova_vgpu.cloud.nodes import gpu_operator
+from nova_vgpu.cloud.nodes import node_order
+from nova_vgpu.cloud.nodes import smoke_job
+from nova_vgpu.cloud.orders import image_store
+
+#: What can be rendered by itself, and the file that it is in.
+PARTS = {
+    'machines': 'machines.yaml',
+    'gpu-operator': 'gpu-operator-values.yaml',
+    'smoke-job': 'smoke-job.yaml',
+}
+
+
+def render(order: node_order.ClusterOrder) -> tuple[documents.Document, ...]:
+    """The files, in the order in which they are used."""
+    machines, operator, smoke = PARTS.values()
+    return (
+        documents.Document(
+            machines,
+            documents.dump(
+                _describe_machines(order), cluster_api.make_objects(order)
+            ),
+        ),
+        documents.Document(
+            operator,
+            documents.dump(
+                _describe_operator(order), [gpu_operator.make_values(order)]
+            ),
+        ),
+        documents.Document(
+            smoke,
+            documents.dump(
+                _describe_smoke(order), [smoke_job.make_job(order)]
+            ),
+        ),
+    )
+
+
+def _describe_machines(order: node_order.ClusterOrder) -> Iterator[str]:
+    request = order.request
+    yield f'{PARTS["machines"]}, for the management cluster: kubectl apply -f'
+    yield f'{_count_workers(order)}: {_describe_kind(order.workers)}'
+    if order.control_plane is not None:
+        yield (
+            f'Control plane, {request.control_plane.nodes}: '
+            f'{_describe_kind(order.control_plane)}'
+        )
+    found = order.image.properties
+    firmware, machine = found[image_store.FIRMWARE], found[image_store.MACHINE]
+    yield (
+        f'Image {order.image.name}: firmware {firmware or "not set"}, '
+        f'machine type {machine or "not set"}'
+    )
+    if order.is_checked:
+        yield 'Placement had room for these nodes when this was rendered.'
+    else:
+        yield 'NOT CHECKED: whether these nodes fit (--no-fit-check).'
+
+
+def _count_workers(order: node_order.ClusterOrder) -> str:
+    request = order.request
+    if request.most_nodes is None:
+        return f'Workers, {request.nodes}'
+    return f'Workers, {request.nodes} to {request.most_nodes}'
+
+
+def _describe_kind(kind: node_order.NodeKind) -> str:
+    if not kind.gpus.count:
+        return f'flavor {kind.flavor.name}, no GPU'
+    pages = f' in pages "{kind.page_size}"' if kind.page_size else ''
+    return (
+        f'flavor {kind.flavor.name}, {kind.gpus}; all memory is pinned on '
+        f'the host{pages}'
+    )
+
+
+def _describe_operator(order: node_order.ClusterOrder) -> Iterator[str]:
+    driver = order.request.driver
+    yield f'{PARTS["gpu-operator"]}, for the cluster: helm install --values'
+    secrets = [
+        name
+        for name in (driver.licence_secret, driver.pull_secret)
+        if name is not None
+    ]
+    if secrets:
+        yield (
+            'Secrets that have to be in the namespace of the operator: '
+            f'{", ".join(secrets)}'
+        )
+
+
+def _describe_smoke(order: node_order.ClusterOrder) -> Iterator[str]:
+    yield f'{PARTS["smoke-job"]}, for the cluster: kubectl apply -f'
+    yield (
+        f'Adds vectors with CUDA on {order.workers.gpus} of each node; '
+        'completes if all work.'
+    )
