@@ -38,7 +38,7 @@ class RenderCAPO(base.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
-        _add_flavor_options(parser)
+        add_flavor_options(parser)
         _add_cluster_options(parser)
         _add_driver_options(parser)
         _add_output_options(parser)
@@ -113,7 +113,7 @@ def make_choice(parsed_args: argparse.Namespace) -> node_gpus.FlavorChoice:
     )
 
 
-def _add_flavor_options(parser: argparse.ArgumentParser) -> None:
+def add_flavor_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         'flavor',
         metavar='<flavor>',

@@ -24,7 +24,6 @@ from nova_vgpu.cloud.nodes import documents
 from nova_vgpu.cloud.nodes import gpu_operator
 from nova_vgpu.cloud.nodes import node_order
 from nova_vgpu.cloud.nodes import smoke_job
-from nova_vgpu.cloud.orders import image_store
 
 #: What can be rendered by itself, and the file that it is in.
 PARTS = {
@@ -62,22 +61,13 @@ def render(order: node_order.ClusterOrder) -> tuple[documents.Document, ...]:
 def _describe_machines(order: node_order.ClusterOrder) -> Iterator[str]:
     request = order.request
     yield f'{PARTS["machines"]}, for the management cluster: kubectl apply -f'
-    yield f'{_count_workers(order)}: {_describe_kind(order.workers)}'
+    yield f'{_count_workers(order)}: {node_order.describe_kind(order.workers)}'
     if order.control_plane is not None:
         yield (
             f'Control plane, {request.control_plane.nodes}: '
-            f'{_describe_kind(order.control_plane)}'
+            f'{node_order.describe_kind(order.control_plane)}'
         )
-    found = order.image.properties
-    firmware, machine = found[image_store.FIRMWARE], found[image_store.MACHINE]
-    yield (
-        f'Image {order.image.name}: firmware {firmware or "not set"}, '
-        f'machine type {machine or "not set"}'
-    )
-    if order.is_checked:
-        yield 'Placement had room for these nodes when this was rendered.'
-    else:
-        yield 'NOT CHECKED: whether these nodes fit (--no-fit-check).'
+    yield from node_order.describe_check(order.image, order.is_checked)
 
 
 def _count_workers(order: node_order.ClusterOrder) -> str:
@@ -85,16 +75,6 @@ def _count_workers(order: node_order.ClusterOrder) -> str:
     if request.most_nodes is None:
         return f'Workers, {request.nodes}'
     return f'Workers, {request.nodes} to {request.most_nodes}'
-
-
-def _describe_kind(kind: node_order.NodeKind) -> str:
-    if not kind.gpus.count:
-        return f'flavor {kind.flavor.name}, no GPU'
-    pages = f' in pages "{kind.page_size}"' if kind.page_size else ''
-    return (
-        f'flavor {kind.flavor.name}, {kind.gpus}; all memory is pinned on '
-        f'the host{pages}'
-    )
 
 
 def _describe_operator(order: node_order.ClusterOrder) -> Iterator[str]:

@@ -65,7 +65,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
 
 
-class _Reading:
+class Reading:
     """What is read for one request; everything wrong is collected."""
 
     def __init__(self, cloud: reader.Cloud, is_checked: bool) -> None:
@@ -124,7 +124,7 @@ def read_order(
     problems = list(node_request.find_problems(request))
     if list(node_request.find_choice_problems(request.choice)):
         raise exception.NodesRefused(problems)
-    reading = _Reading(cloud, is_checked)
+    reading = Reading(cloud, is_checked)
     workers = reading.find_workers(request.choice)
     control = None
     if request.control_plane.flavor:
@@ -151,8 +151,15 @@ def read_order(
 
 def find_warnings(order: ClusterOrder) -> Iterator[str]:
     """What an engineer should know of an order that is possible."""
-    yield from find_firmware_warnings(order.image)
-    if not order.is_checked:
+    yield from find_check_warnings(order.image, order.is_checked)
+
+
+def find_check_warnings(
+    image: image_store.Image, is_checked: bool
+) -> Iterator[str]:
+    """What is missing in an image, and that nothing else was checked."""
+    yield from find_firmware_warnings(image)
+    if not is_checked:
         yield '--no-fit-check: it was not checked whether the nodes fit.'
 
 
@@ -180,11 +187,45 @@ def _find_size_problems(
                 f'memory, of which {max(reserved.pods_mib, 0)} are left for '
                 f'pods: at least {reservations.LEAST_MIB} are needed.'
             )
-        if not flavor.size.disk_gib and request.root_volume_gib is None:
-            yield (
-                f'Flavor {flavor.name} has no root disk: give the size of a '
-                'volume to boot from with --root-volume.'
-            )
+        yield from find_disk_problems(flavor, request.root_volume_gib)
+
+
+def find_disk_problems(
+    flavor: flavors.Flavor, root_volume_gib: int | None
+) -> Iterator[str]:
+    """Why a server with a flavor has nothing to boot from."""
+    if not flavor.size.disk_gib and root_volume_gib is None:
+        yield (
+            f'Flavor {flavor.name} has no root disk: give the size of a '
+            'volume to boot from with --root-volume.'
+        )
+
+
+def describe_kind(kind: NodeKind) -> str:
+    """What a comment says of nodes."""
+    if not kind.gpus.count:
+        return f'flavor {kind.flavor.name}, no GPU'
+    pages = f' in pages "{kind.page_size}"' if kind.page_size else ''
+    return (
+        f'flavor {kind.flavor.name}, {kind.gpus}; all memory is pinned on '
+        f'the host{pages}'
+    )
+
+
+def describe_check(
+    image: image_store.Image, is_checked: bool
+) -> Iterator[str]:
+    """What a comment says of the image, and of the room for nodes."""
+    found = image.properties
+    firmware, machine = found[image_store.FIRMWARE], found[image_store.MACHINE]
+    yield (
+        f'Image {image.name}: firmware {firmware or "not set"}, '
+        f'machine type {machine or "not set"}'
+    )
+    if is_checked:
+        yield 'Placement had room for these nodes when this was rendered.'
+    else:
+        yield 'NOT CHECKED: whether these nodes fit (--no-fit-check).'
 
 
 def _list_wanted(order: ClusterOrder) -> Iterator[room.Wanted]:

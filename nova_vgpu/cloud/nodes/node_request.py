@@ -225,14 +225,19 @@ def _find_bad_names(request: ClusterRequest) -> Iterator[str]:
             len(name) > 253 or not _SUBDOMAIN.fullmatch(name)
         ):
             yield _refuse(option, name, 'the name of a Secret, gpu-licence')
-    for option, text in (
+    yield from find_text_problems(
         ('--key-name', request.key_name),
         ('--failure-domain', request.failure_domain),
-    ):
-        if text is not None and not _is_text(text):
-            yield _refuse(option, text, 'printable characters')
+    )
     if request.pool == 'control-plane':
         yield '--pool control-plane is the name of the control plane itself.'
+
+
+def find_text_problems(*given: tuple[str, str | None]) -> Iterator[str]:
+    """Names of other things in the cloud that cannot be names."""
+    for option, text in given:
+        if text is not None and not _is_text(text):
+            yield _refuse(option, text, 'printable characters')
 
 
 def _is_text(text: str) -> bool:

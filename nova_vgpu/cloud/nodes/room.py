@@ -69,6 +69,16 @@ def check(cloud: reader.Cloud, wanted: Iterable[Wanted]) -> Outcome:
     return Outcome(tuple(problems), tuple(warnings))
 
 
+def require(cloud: reader.Cloud, wanted: Wanted) -> None:
+    """Check that servers of one flavor fit.
+
+    :raises NodesRefused: if they do not.
+    """
+    found = check(cloud, [wanted])
+    if found.problems:
+        raise exception.NodesRefused(found.problems)
+
+
 def find_problems(wanted: Wanted, room: flavor_listing.Room) -> Iterator[str]:
     """Why the servers do not fit."""
     name = wanted.flavor.name

@@ -36,6 +36,7 @@ IMAGE = 'ubuntu-24.04-k8s'
 ALICE = {'user': accounts.USER, 'project': accounts.USER_PROJECT}
 A40 = {'resources:VGPU': '1', 'trait:CUSTOM_VGPU_TYPE_A40_8Q': 'required'}
 SIZE = flavors.Size(4, 16384, 40)
+PROGRAMS = ('terraform',)
 HOSTILE = 'a"\' {b} # - [c]'
 DRIVER = (
     *('--driver-image', 'registry.example.org/nvidia/vgpu-guest:580.95.05'),
@@ -249,6 +250,48 @@ class RenderTest(base.CloudTest):
         text = self.refuse(*words, *CLUSTER, '--image', IMAGE)
         self.assertIn('Nothing was written, as these exist', text)
         self.render(*words, '--overwrite', '--only', 'machines')
+
+    # -- servers ------------------------------------------------------------
+
+    def test_servers_that_fit(self) -> None:
+        words = ('gpu-a40', '--nodes', '3', '--name', 'worker')
+        for program in PROGRAMS:
+            self.compare(
+                f'openstack-render-{program}.txt',
+                *('render', program, *words, '--network', 'kubernetes'),
+                *('--image', IMAGE),
+            )
+
+    def test_servers_that_do_not_fit(self) -> None:
+        words = ('gpu-a40', '--network', 'kubernetes', '--nodes', '7')
+        for program in PROGRAMS:
+            code, stdout, stderr = self.run_command(
+                *('render', program, *words, '--name', 'worker'),
+                *('--image', IMAGE),
+            )
+            self.assertEqual((1, ''), (code, stdout))
+            self.assertIn('7 are asked for, 6 fit,', stderr)
+
+    def test_everything_wrong_with_servers_is_named_at_once(self) -> None:
+        for program in PROGRAMS:
+            code, stdout, stderr = self.run_command(
+                'render', program, 'plain', '--image', 'absent', **ALICE
+            )
+            self.assertEqual((1, ''), (code, stdout))
+            self.assertIn('requires the role "admin"', stderr)
+            code, stdout, stderr = self.run_command(
+                *('render', program, 'plain', '--image', 'absent'),
+                '--no-fit-check',
+                **ALICE,
+            )
+            self.assertEqual((1, ''), (code, stdout))
+            for words in (
+                '--name is missing',
+                '--network is missing',
+                'Flavor plain brings neither vGPUs nor whole GPUs',
+                'Glance has no image absent',
+            ):
+                self.assertIn(words, stderr)
 
     # -- accounts -----------------------------------------------------------
 
