@@ -14,6 +14,7 @@
 
 import argparse
 
+from nova_vgpu.cloud.nodes import heat
 from nova_vgpu.cloud.nodes import server_order
 from nova_vgpu.cloud.nodes import server_request
 from nova_vgpu.cloud.nodes import terraform
@@ -79,3 +80,16 @@ class RenderTerraform(_RenderServers):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         order = self.read_order(parsed_args)
         render.give_out(self, parsed_args, (terraform.render(order),))
+
+
+class RenderHeat(_RenderServers):
+    """Render servers with GPUs as a template of Heat.
+
+    The servers are alike. Their number and the user data are parameters; the
+    user data is hidden, as it may have secrets. Nothing is changed in the
+    cloud, and servers that do not fit into it now are refused.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        order = self.read_order(parsed_args)
+        render.give_out(self, parsed_args, (heat.render(order),))

@@ -36,7 +36,7 @@ IMAGE = 'ubuntu-24.04-k8s'
 ALICE = {'user': accounts.USER, 'project': accounts.USER_PROJECT}
 A40 = {'resources:VGPU': '1', 'trait:CUSTOM_VGPU_TYPE_A40_8Q': 'required'}
 SIZE = flavors.Size(4, 16384, 40)
-PROGRAMS = ('terraform',)
+PROGRAMS = ('heat', 'terraform')
 HOSTILE = 'a"\' {b} # - [c]'
 DRIVER = (
     *('--driver-image', 'registry.example.org/nvidia/vgpu-guest:580.95.05'),
