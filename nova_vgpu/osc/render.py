@@ -113,7 +113,9 @@ def make_choice(parsed_args: argparse.Namespace) -> node_gpus.FlavorChoice:
     )
 
 
-def add_flavor_options(parser: argparse.ArgumentParser) -> None:
+def add_flavor_options(
+    parser: argparse.ArgumentParser, has_key: bool = True
+) -> None:
     parser.add_argument(
         'flavor',
         metavar='<flavor>',
@@ -129,9 +131,12 @@ def add_flavor_options(parser: argparse.ArgumentParser) -> None:
             'Model of the whole GPUs of the nodes, for example A40.',
         ),
         ('--image', '<image>', 'Name or ID of the image of the nodes.'),
-        ('--key-name', '<key>', 'Key pair of the nodes.'),
     ):
         parser.add_argument(option, metavar=metavar, help=text)
+    if has_key:
+        parser.add_argument(
+            '--key-name', metavar='<key>', help='Key pair of the nodes.'
+        )
     parser.add_argument(
         '--count',
         metavar='<number>',
@@ -177,30 +182,34 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         ),
     ):
         parser.add_argument(option, metavar=metavar, help=text)
-    for option, metavar, default, text in (
+    parser.add_argument(
+        '--control-plane-nodes',
+        metavar='<number>',
+        type=int,
+        default=0,
+        help='Number of nodes of the control plane (default: 0, the cluster '
+        'has one already).',
+    )
+    add_pool_options(parser)
+    parser.add_argument(
+        '--api',
+        choices=[each.value for each in node_request.APIVersion],
+        default=node_request.APIVersion.V1BETA2.value,
+        help='Version of the kinds of Cluster API and its provider (default: '
+        f'{node_request.APIVersion.V1BETA2.value}).',
+    )
+
+
+def add_pool_options(parser: argparse.ArgumentParser) -> None:
+    for option, metavar, text in (
         (
             '--max-nodes',
             '<number>',
-            None,
             'Let the autoscaler choose between --nodes and so many.',
         ),
-        (
-            '--control-plane-nodes',
-            '<number>',
-            0,
-            'Number of nodes of the control plane (default: 0, the cluster '
-            'has one already).',
-        ),
-        (
-            '--root-volume',
-            '<GiB>',
-            None,
-            'Boot from a new volume of this size.',
-        ),
+        ('--root-volume', '<GiB>', 'Boot from a new volume of this size.'),
     ):
-        parser.add_argument(
-            option, metavar=metavar, type=int, default=default, help=text
-        )
+        parser.add_argument(option, metavar=metavar, type=int, help=text)
     parser.add_argument(
         '--pool',
         metavar='<name>',
@@ -212,13 +221,6 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         '--no-taint',
         action='store_true',
         help='Let pods without a GPU run on these nodes, too.',
-    )
-    parser.add_argument(
-        '--api',
-        choices=[each.value for each in node_request.APIVersion],
-        default=node_request.APIVersion.V1BETA2.value,
-        help='Version of the kinds of Cluster API and its provider (default: '
-        f'{node_request.APIVersion.V1BETA2.value}).',
     )
 
 

@@ -15,6 +15,7 @@
 import argparse
 
 from nova_vgpu.cloud.nodes import heat
+from nova_vgpu.cloud.nodes import magnum
 from nova_vgpu.cloud.nodes import server_order
 from nova_vgpu.cloud.nodes import server_request
 from nova_vgpu.cloud.nodes import terraform
@@ -93,3 +94,42 @@ class RenderHeat(_RenderServers):
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         order = self.read_order(parsed_args)
         render.give_out(self, parsed_args, (heat.render(order),))
+
+
+class RenderMagnum(base.Command):
+    """Render the command that creates a node group with GPUs in Magnum.
+
+    The nodes have the labels and the taint of nodes with GPUs. Nothing is
+    changed in the cloud, and nodes that do not fit into it now are refused.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        render.add_flavor_options(parser, has_key=False)
+        parser.add_argument(
+            '--cluster',
+            metavar='<cluster>',
+            help='Name or UUID of the cluster in Magnum.',
+        )
+        render.add_pool_options(parser)
+        render.add_directory_options(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> None:
+        order = magnum.read_order(
+            self.cloud,
+            magnum.NodeGroupRequest(
+                render.make_choice(parsed_args),
+                parsed_args.cluster,
+                parsed_args.image,
+                parsed_args.pool,
+                parsed_args.nodes,
+                parsed_args.max_nodes,
+                parsed_args.root_volume,
+                not parsed_args.no_taint,
+            ),
+            not parsed_args.no_fit_check,
+        )
+        for warning in order.found.warnings:
+            print(warning, file=self.app.stderr)
+        render.give_out(self, parsed_args, (magnum.render(order),))

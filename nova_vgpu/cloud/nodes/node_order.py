@@ -16,6 +16,7 @@ Reads flavors from Nova, the image from Glance and, unless that is not wanted,
 GPUs and room from Placement.
 """
 
+from collections.abc import Iterable
 from collections.abc import Iterator
 import dataclasses
 
@@ -62,6 +63,26 @@ class Outcome:
     """An order, and what an engineer should know of it."""
 
     order: ClusterOrder
+    warnings: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Sought:
+    """Servers of one flavor, that a request asks for."""
+
+    choice: node_gpus.FlavorChoice
+    image: str | None
+    servers: int
+    most: int
+    root_volume_gib: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Found:
+    """What the cloud has for them."""
+
+    kind: NodeKind
+    image: image_store.Image
     warnings: tuple[str, ...] = ()
 
 
@@ -147,6 +168,39 @@ def read_order(
         raise exception.NodesRefused(found.problems)
     warnings = found.warnings if found is not None else ()
     return Outcome(order, (*warnings, *find_warnings(order)))
+
+
+def read_servers(
+    cloud: reader.Cloud,
+    sought: Sought,
+    known_problems: Iterable[str],
+    is_checked: bool = True,
+) -> Found:
+    """Find the flavor and the image, and whether the servers fit.
+
+    :param known_problems: what is wrong with the request itself.
+    :raises NodesRefused: with that, and with everything that is absent.
+    """
+    problems = list(known_problems)
+    if list(node_request.find_choice_problems(sought.choice)):
+        raise exception.NodesRefused(problems)
+    reading = Reading(cloud, is_checked)
+    kind = reading.find_workers(sought.choice)
+    image = reading.find_image(sought.image) if sought.image else None
+    problems += reading.problems
+    if kind is not None:
+        problems += find_disk_problems(kind.flavor, sought.root_volume_gib)
+    if problems or kind is None or image is None:
+        raise exception.NodesRefused(problems)
+    warnings: tuple[str, ...] = ()
+    if is_checked:
+        is_volume = sought.root_volume_gib is not None
+        wanted = room.Wanted(
+            kind.flavor, sought.servers, sought.most, is_volume
+        )
+        warnings = room.require(cloud, wanted)
+    told = find_check_warnings(image, is_checked)
+    return Found(kind, image, (*warnings, *told))
 
 
 def find_warnings(order: ClusterOrder) -> Iterator[str]:

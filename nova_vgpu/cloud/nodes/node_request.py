@@ -206,10 +206,9 @@ def find_driver_problems(
 
 
 def _find_bad_names(request: ClusterRequest) -> Iterator[str]:
-    named = [('--cluster', request.cluster), ('--pool', request.pool)]
-    for option, name in named:
-        if name is not None and not _LABEL.fullmatch(name):
-            yield _refuse(option, name, 'gpu-1 (a-z, 0-9 and hyphens)')
+    yield from find_label_problems(
+        ('--cluster', request.cluster), ('--pool', request.pool)
+    )
     for name in (request.name, request.control_plane_name):
         if request.cluster and len(name) > LONGEST_NAME:
             yield (
@@ -217,20 +216,27 @@ def _find_bad_names(request: ClusterRequest) -> Iterator[str]:
                 f'{LONGEST_NAME} characters, and names of nodes continue it. '
                 'Use a shorter --cluster or --pool.'
             )
-    for option, name in (
+    for option, secret in (
         ('--pull-secret', request.driver.pull_secret),
         ('--licence-secret', request.driver.licence_secret),
     ):
-        if name is not None and (
-            len(name) > 253 or not _SUBDOMAIN.fullmatch(name)
+        if secret is not None and (
+            len(secret) > 253 or not _SUBDOMAIN.fullmatch(secret)
         ):
-            yield _refuse(option, name, 'the name of a Secret, gpu-licence')
+            yield _refuse(option, secret, 'the name of a Secret, gpu-licence')
     yield from find_text_problems(
         ('--key-name', request.key_name),
         ('--failure-domain', request.failure_domain),
     )
     if request.pool == 'control-plane':
         yield '--pool control-plane is the name of the control plane itself.'
+
+
+def find_label_problems(*given: tuple[str, str | None]) -> Iterator[str]:
+    """Names that cannot be parts of names in Kubernetes."""
+    for option, name in given:
+        if name is not None and not _LABEL.fullmatch(name):
+            yield _refuse(option, name, 'gpu-1 (a-z, 0-9 and hyphens)')
 
 
 def find_text_problems(*given: tuple[str, str | None]) -> Iterator[str]:
@@ -248,17 +254,26 @@ def _is_text(text: str) -> bool:
     )
 
 
-def _find_bad_numbers(request: ClusterRequest) -> Iterator[str]:
-    least = 1 if request.most_nodes is None else 0
-    control = request.control_plane
-    for option, value, smallest in (
-        ('--nodes', request.nodes, least),
-        ('--max-nodes', request.most_nodes, max(request.nodes, 1)),
-        ('--root-volume', request.root_volume_gib, 1),
-        ('--control-plane-nodes', control.nodes, 0),
+def find_size_problems(
+    nodes: int, most_nodes: int | None, root_volume_gib: int | None
+) -> Iterator[str]:
+    """Numbers of a pool that are too small."""
+    for option, value, least in (
+        ('--nodes', nodes, 1 if most_nodes is None else 0),
+        ('--max-nodes', most_nodes, max(nodes, 1)),
+        ('--root-volume', root_volume_gib, 1),
     ):
-        if value is not None and value < smallest:
-            yield f'{option} {value} is too small: at least {smallest}.'
+        if value is not None and value < least:
+            yield f'{option} {value} is too small: at least {least}.'
+
+
+def _find_bad_numbers(request: ClusterRequest) -> Iterator[str]:
+    control = request.control_plane
+    yield from find_size_problems(
+        request.nodes, request.most_nodes, request.root_volume_gib
+    )
+    if control.nodes < 0:
+        yield f'--control-plane-nodes {control.nodes} is too small.'
     if control.nodes > 0 and control.nodes % 2 == 0:
         yield (
             f'--control-plane-nodes {control.nodes} is even: etcd needs an '

@@ -69,14 +69,15 @@ def check(cloud: reader.Cloud, wanted: Iterable[Wanted]) -> Outcome:
     return Outcome(tuple(problems), tuple(warnings))
 
 
-def require(cloud: reader.Cloud, wanted: Wanted) -> None:
-    """Check that servers of one flavor fit.
+def require(cloud: reader.Cloud, wanted: Wanted) -> tuple[str, ...]:
+    """Check that servers of one flavor fit; gives warnings.
 
     :raises NodesRefused: if they do not.
     """
     found = check(cloud, [wanted])
     if found.problems:
         raise exception.NodesRefused(found.problems)
+    return found.warnings
 
 
 def find_problems(wanted: Wanted, room: flavor_listing.Room) -> Iterator[str]:

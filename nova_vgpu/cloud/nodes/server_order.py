@@ -14,11 +14,8 @@
 
 import dataclasses
 
-from nova_vgpu import exception
 from nova_vgpu.cloud import reader
 from nova_vgpu.cloud.nodes import node_order
-from nova_vgpu.cloud.nodes import node_request
-from nova_vgpu.cloud.nodes import room
 from nova_vgpu.cloud.nodes import server_request
 from nova_vgpu.cloud.orders import image_store
 
@@ -56,30 +53,20 @@ def read_order(
     :param is_checked: whether Placement is asked if the servers fit.
     :raises NodesRefused: with everything that is missing, invalid or absent.
     """
-    problems = list(server_request.find_problems(request))
-    if list(node_request.find_choice_problems(request.choice)):
-        raise exception.NodesRefused(problems)
-    reading = node_order.Reading(cloud, is_checked)
-    kind = reading.find_workers(request.choice)
-    image = reading.find_image(request.image) if request.image else None
-    problems += reading.problems
-    if kind is not None:
-        problems += node_order.find_disk_problems(
-            kind.flavor, request.root_volume_gib
-        )
-    if problems or kind is None or image is None:
-        raise exception.NodesRefused(problems)
-    order = ServersOrder(request, kind, image, is_checked)
-    wanted = room.Wanted(
-        kind.flavor,
-        request.servers,
-        request.servers,
-        request.root_volume_gib is not None,
+    found = node_order.read_servers(
+        cloud,
+        node_order.Sought(
+            request.choice,
+            request.image,
+            request.servers,
+            request.servers,
+            request.root_volume_gib,
+        ),
+        server_request.find_problems(request),
+        is_checked,
     )
-    if is_checked:
-        room.require(cloud, wanted)
-    warnings = node_order.find_check_warnings(image, is_checked)
-    return Outcome(order, tuple(warnings))
+    order = ServersOrder(request, found.kind, found.image, is_checked)
+    return Outcome(order, found.warnings)
 
 
 def describe(order: ServersOrder) -> tuple[str, ...]:

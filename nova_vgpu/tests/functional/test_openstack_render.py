@@ -32,7 +32,10 @@ from nova_vgpu.tests.cloud import scene
 # Not by a statement: its type hints are a package of their own.
 YAML = importlib.import_module('yaml')
 
+UEFI = {'hw_firmware_type': 'uefi', 'hw_machine_type': 'q35'}
 IMAGE = 'ubuntu-24.04-k8s'
+# For one test: Glance does not take the ID of a deleted image again.
+IMAGE_ID = scene.uuid_of('image of nodes')
 ALICE = {'user': accounts.USER, 'project': accounts.USER_PROJECT}
 A40 = {'resources:VGPU': '1', 'trait:CUSTOM_VGPU_TYPE_A40_8Q': 'required'}
 SIZE = flavors.Size(4, 16384, 40)
@@ -51,7 +54,7 @@ class RenderTest(base.CloudTest):
     def setUp(self) -> None:
         super().setUp()
         self.make_flavor('gpu-a40', A40)
-        self.make_image(IMAGE, hw_firmware_type='uefi', hw_machine_type='q35')
+        self.make_image(IMAGE, **UEFI)
 
     def make_flavor(
         self,
@@ -68,9 +71,11 @@ class RenderTest(base.CloudTest):
             compute.create_flavor_extra_specs(made.id, specs)
         return str(made.id)
 
-    def make_image(self, name: str, **properties: str) -> str:
+    def make_image(
+        self, name: str, identity: str | None = None, **properties: str
+    ) -> None:
         body = {
-            'id': str(uuid.uuid4()),
+            'id': identity or str(uuid.uuid4()),
             'name': name,
             'disk_format': 'raw',
             'container_format': 'bare',
@@ -79,7 +84,6 @@ class RenderTest(base.CloudTest):
         image = self.connection.image
         image.post('/images', json=body | properties).raise_for_status()
         self.addCleanup(image.delete_image, body['id'])
-        return body['id']
 
     def render(
         self, *words: str, image: str = IMAGE, **account: str
@@ -292,6 +296,26 @@ class RenderTest(base.CloudTest):
                 'Glance has no image absent',
             ):
                 self.assertIn(words, stderr)
+
+    def test_a_node_group(self) -> None:
+        words = ('render', 'magnum', 'gpu-a40', '--cluster', 'demo')
+        self.make_image('magnum-nodes', IMAGE_ID, **UEFI)
+        self.compare(
+            'openstack-render-magnum.txt',
+            *(*words, '--image', 'magnum-nodes', '--nodes', '3'),
+        )
+        code, stdout, stderr = self.run_command(
+            *(*words, '--image', IMAGE, '--nodes', '7', '--pool', 'A')
+        )
+        self.assertEqual((1, ''), (code, stdout))
+        self.assertIn('--pool A is not valid', stderr)
+        text = (*words, '--image', IMAGE, '--nodes', '7')
+        code, stdout, stderr = self.run_command(*text)
+        self.assertEqual((1, ''), (code, stdout))
+        self.assertIn('7 are asked for, 6 fit,', stderr)
+        code, stdout, stderr = self.run_command(*text, **ALICE)
+        self.assertEqual((1, ''), (code, stdout))
+        self.assertIn('--no-fit-check renders without asking', stderr)
 
     # -- accounts -----------------------------------------------------------
 
