@@ -12,12 +12,9 @@
 
 """A real small cloud on loopback: Keystone, Placement, nova-api, Glance."""
 
-import json
 import os
 import pathlib
 import socket
-import subprocess
-import sys
 import tempfile
 
 import fixtures
@@ -26,6 +23,7 @@ from openstack import connection as sdk_connection
 
 from nova_vgpu.tests import proxy
 from nova_vgpu.tests.cloud import accounts
+from nova_vgpu.tests.cloud import service_process
 
 #: The URL of Placement for services, whose requests the proxy is not to count.
 ITSELF = 'placement-itself'
@@ -82,31 +80,14 @@ class RunningCloud(fixtures.Fixture):
             for name, url in own.items()
         }
         self.urls[ITSELF] = own['placement']
-        for name, listener in sockets.items():
-            self._start(self._modules[name], listener)
-
-    def _start(self, module: str, listener: socket.socket) -> None:
         package = __name__.rpartition('.')[0]
-        with open(self.path / f'{module}.log', 'wb') as log, listener:
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, '-P', '-m', f'{package}.{module}'),
-                    *(str(self.path), str(listener.fileno())),
-                    json.dumps(self.urls),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                pass_fds=[listener.fileno()],
-                # Ctrl-C is for the parent, which then stops it.
-                start_new_session=True,
+        for name, listener in sockets.items():
+            module = f'{package}.{self._modules[name]}'
+            self.useFixture(
+                service_process.ServiceProcess(
+                    module, self.path, listener, self.urls
+                )
             )
-        self.addCleanup(self._stop, process)
-
-    def _stop(self, process: 'subprocess.Popen[bytes]') -> None:
-        if process.stdin is not None:
-            process.stdin.close()
-        process.wait()
 
     def environment(self, user: str, project: str) -> dict[str, str]:
         """The variables by which the client logs in."""

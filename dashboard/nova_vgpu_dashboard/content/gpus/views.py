@@ -83,8 +83,11 @@ class IndexView(tables.DataTableView):
             'page': self.page,
             'fleet': picture.make_fleet(row.gpu for row in rows),
             'problems': self.problems,
-            'host': place.filter_of('host'),
-            'free': place.filter_of('free'),
+            'place': place,
+            'searches': [('host', _('Host'), place.filter_of('host'))],
+            'numbers': [
+                ('free', _('Free, at least'), place.filter_of('free'))
+            ],
             'choosers': choosers.list_choosers(rows, place),
         }
 

@@ -12,14 +12,12 @@
 
 """A real small cloud with Horizon, on loopback."""
 
-import json
 import socket
-import subprocess
-import sys
 
 import fixtures
 
 from nova_vgpu.tests.cloud import running
+from nova_vgpu.tests.cloud import service_process
 
 
 class RunningHorizon(fixtures.Fixture):
@@ -33,23 +31,8 @@ class RunningHorizon(fixtures.Fixture):
         listener = socket.create_server(('127.0.0.1', 0))
         self.url = f'http://127.0.0.1:{listener.getsockname()[1]}'
         module = f'{__name__.rpartition(".")[0]}.horizon_service'
-        path = self._cloud.path
-        with open(path / 'horizon.log', 'wb') as log, listener:
-            process = subprocess.Popen(
-                [
-                    *(sys.executable, '-P', '-m', module),
-                    *(str(path), str(listener.fileno())),
-                    json.dumps(self._cloud.urls),
-                ],
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-                pass_fds=[listener.fileno()],
-                start_new_session=True,
+        self.useFixture(
+            service_process.ServiceProcess(
+                module, self._cloud.path, listener, self._cloud.urls
             )
-        self.addCleanup(self._stop, process)
-
-    def _stop(self, process: 'subprocess.Popen[bytes]') -> None:
-        if process.stdin is not None:
-            process.stdin.close()
-        process.wait()
+        )
