@@ -49,6 +49,8 @@ PHYSICAL, VGPU, VF, UNKNOWN = 'physical', 'vgpu', 'vf', 'unknown'
 
 #: The kinds of drivers: of a vGPU, of a whole GPU, and of a host of vGPUs.
 VGPU_GUEST, DATACENTER, VGPU_HOST = 'vgpu-guest', 'datacenter', 'vgpu-host'
+#: What a GPU needs that the machine only passes on to guests.
+NO_DRIVER = 'none'
 
 LICENSED, UNLICENSED, NOT_NEEDED = 'licensed', 'unlicensed', 'not-needed'
 
@@ -442,6 +444,8 @@ def choose_driver(
     The driver for vGPUs serves whole GPUs as well, so one vGPU decides for all
     GPUs of NVIDIA in a guest.
     """
+    if function.kernel_driver == 'vfio-pci':
+        return NO_DRIVER
     if function.vendor != NVIDIA:
         return function.vendor
     if kind == VF or (is_vgpu_host and kind == PHYSICAL):
@@ -451,8 +455,14 @@ def choose_driver(
     return VGPU_GUEST if is_virtual_gpu else DATACENTER
 
 
-def decide_licence(kind: str, view: DriverView) -> Licence:
-    """The licence of a GPU of NVIDIA, as its driver tells."""
+def decide_licence(
+    kind: str, view: DriverView, is_configured: typing.Optional[bool]
+) -> Licence:
+    """The licence of a GPU of NVIDIA, as its driver tells.
+
+    A whole GPU can have one, for a virtual workstation: it needs one if the
+    operator has configured it.
+    """
     status = view.licence_status
     if not status or status == 'N/A':
         return Licence(NOT_NEEDED if kind in (PHYSICAL, VF) else UNKNOWN)
@@ -462,8 +472,8 @@ def decide_licence(kind: str, view: DriverView) -> Licence:
         state = LICENSED
     elif word.startswith('unlicensed'):
         state = UNLICENSED
-        if kind in (PHYSICAL, VF):
-            state = NOT_NEEDED
+        if kind in (PHYSICAL, VF) and not is_configured:
+            state = UNKNOWN if is_configured is None else NOT_NEEDED
     expiry = re.search(r'\(Expiry: ([^()]{1,60})\)', status)
     return Licence(
         state,
@@ -845,8 +855,10 @@ def _is_installed(tree: Tree, module: str) -> typing.Optional[bool]:
         )
         for name in ('modules.dep', 'modules.builtin')
     ]
+    # Debian's package calls the file of "nvidia" nvidia-current.ko.
     wanted = re.compile(
-        rf'^(?:\S*/)?{module}\.ko(?:\.[a-z0-9]+)?(?::|$)', re.MULTILINE
+        rf'^(?:\S*/)?{module}(?:-current)?\.ko(?:\.[a-z0-9]+)?(?::|$)',
+        re.MULTILINE,
     )
     if any(text is not None and wanted.search(text) for text in lists):
         return True
@@ -864,12 +876,11 @@ def _read_version(tree: Tree, module: str) -> typing.Optional[str]:
     return match.group() if match else None
 
 
-# nvidia-gridd gets the licence; only the driver for vGPU guests brings it. The
-# second place is that of the driver container of NVIDIA's GPU operator.
-_GRIDD = (
-    ('usr', 'bin', 'nvidia-gridd'),
-    ('run', 'nvidia', 'driver', 'usr', 'bin', 'nvidia-gridd'),
-)
+# The root directory of the driver container of NVIDIA's GPU operator.
+_CONTAINER = ('run', 'nvidia', 'driver')
+_PLACES = ((), _CONTAINER)  # type: typing.Tuple[typing.Tuple[str, ...], ...]
+# nvidia-gridd gets the licence; only the driver for vGPU guests brings it.
+_GRIDD = ('usr', 'bin', 'nvidia-gridd')
 
 
 def _judge_kind(
@@ -895,7 +906,7 @@ def _judge_kind(
     if kind == VGPU_GUEST:
         if 'vgpu' in modes:
             return True, 'nvidia-smi shows the virtualization mode VGPU'
-        if any(tree.exists(*path) for path in _GRIDD):
+        if any(tree.exists(*place, *_GRIDD) for place in _PLACES):
             return True, 'nvidia-gridd is installed'
         return None, 'nvidia-gridd was not found'
     if is_bound:
@@ -915,11 +926,21 @@ def read_is_licence_configured(tree: Tree) -> typing.Optional[bool]:
 
     NVIDIA, Virtual GPU Client Licensing User Guide.
     """
-    folder = ('etc', 'nvidia', 'ClientConfigToken')
+    found = {_is_licence_configured(tree, place) for place in _PLACES}
+    if True in found:
+        return True
+    return None if None in found else False
+
+
+def _is_licence_configured(
+    tree: Tree, place: typing.Tuple[str, ...]
+) -> typing.Optional[bool]:
+    folder = (*place, 'etc', 'nvidia', 'ClientConfigToken')
     tokens = tree.list(*folder)
     if any(name.endswith('.tok') for name in tokens or ()):
         return True
-    conf = tree.text('etc', 'nvidia', 'gridd.conf')
+    gridd_conf = (*place, 'etc', 'nvidia', 'gridd.conf')
+    conf = tree.text(*gridd_conf)
     if re.search(
         r'^[ \t]*(?:ServerAddress|ClientConfigTokenPath)[ \t]*=[ \t]*"?[^"\s]',
         conf or '',
@@ -927,17 +948,18 @@ def read_is_licence_configured(tree: Tree) -> typing.Optional[bool]:
     ):
         return True
     is_hidden = (tokens is None and tree.exists(*folder)) or (
-        conf is None and tree.exists('etc', 'nvidia', 'gridd.conf')
+        conf is None and tree.exists(*gridd_conf)
     )
     return None if is_hidden else False
 
 
 # nvidia-smi.
 
+_CONTAINER_ROOT = os.path.join('/', *_CONTAINER)
 _NVIDIA_SMI = (
     '/usr/bin/nvidia-smi',
     '/usr/local/bin/nvidia-smi',
-    '/run/nvidia/driver/usr/bin/nvidia-smi',
+    _CONTAINER_ROOT + '/usr/bin/nvidia-smi',
 )
 # Ansible waits for facts; a GPU that hangs must not make it wait for long.
 _SECONDS = 10
@@ -956,14 +978,20 @@ def find_nvidia_smi() -> typing.Optional[str]:
 def run_nvidia_smi(
     program: str, seconds: float = _SECONDS
 ) -> typing.Tuple[str, str]:
-    """The output of ``nvidia-smi -q``, or why there is none.
+    """The output of ``nvidia-smi -q``, and what went wrong.
 
-    A program that takes too long is killed with all that it has started. One
+    There can be both: a GPU with a damaged infoROM is printed as well. A
+    program that takes too long is killed with all that it has started. One
     that hangs in the kernel survives that, and is left behind.
     """
+    command = [program, '-q']
+    if program.startswith(_CONTAINER_ROOT + '/'):
+        # Its libraries are in the container.
+        inside = program[len(_CONTAINER_ROOT) :]
+        command = ['chroot', _CONTAINER_ROOT, inside, '-q']
     try:
         process = subprocess.Popen(
-            [program, '-q'],
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -978,9 +1006,11 @@ def run_nvidia_smi(
     except subprocess.TimeoutExpired:
         _kill(process)
         return '', f'{program} timed out after {seconds:g} s.'
+    problem = ''
     if process.returncode:
-        return '', f'{program} failed with exit code {process.returncode}.'
-    return output[:_MOST_BYTES_OF_OUTPUT].decode('utf-8', 'replace'), ''
+        problem = f'{program} failed with exit code {process.returncode}.'
+    text = output[:_MOST_BYTES_OF_OUTPUT].decode('utf-8', 'replace')
+    return text, problem
 
 
 def _kill(process: 'subprocess.Popen[bytes]') -> None:
@@ -1149,7 +1179,7 @@ def collect(
         survey.is_guest,
         tuple(driver.kind or UNKNOWN for driver in drivers),
         summarise_licences(survey.gpus) if is_complete else UNKNOWN,
-        read_is_licence_configured(tree),
+        survey.is_licence_configured,
         survey.gpus,
         drivers,
         detected,
@@ -1173,6 +1203,7 @@ class _Survey:
         self._views = views
         self._names = Names(tree)
         self.is_guest = read_is_guest(tree)
+        self.is_licence_configured = read_is_licence_configured(tree)
         self._kinds = {
             function.address: classify(
                 function, self._view(function), self.is_guest
@@ -1185,7 +1216,8 @@ class _Survey:
         )
         override = overrides.get(IS_VIRTUAL_GPU)
         self._is_virtual = override.value if override else self.detected
-        self._is_vgpu_host = override is None and (
+        # An override that says what is detected anyway changes nothing.
+        self._is_vgpu_host = self._is_virtual == self.detected and (
             is_host_driver(tree)
             or any(
                 function.vfs or function.has_vgpu_types
@@ -1209,7 +1241,7 @@ class _Survey:
         vgpu_type, is_mig_backed = parse_type_name(name)
         licence = Licence(NOT_NEEDED)
         if function.vendor == NVIDIA:
-            licence = decide_licence(kind, view)
+            licence = decide_licence(kind, view, self.is_licence_configured)
         is_vgpu = kind == VGPU
         return GPU(
             function.address,
@@ -1236,10 +1268,14 @@ class _Survey:
         )
 
     def read_drivers(self) -> typing.Tuple[Driver, ...]:
-        """Each driver that is needed, in the order of the GPUs."""
+        """Each driver that is needed, in the order of the GPUs.
+
+        None is needed for GPUs that are passed on to guests.
+        """
         needed = {}  # type: typing.Dict[typing.Optional[str], typing.List[Function]]
         for function, gpu in zip(self._functions, self.gpus):
-            needed.setdefault(gpu.driver_needed, []).append(function)
+            if gpu.driver_needed != NO_DRIVER:
+                needed.setdefault(gpu.driver_needed, []).append(function)
         return tuple(
             read_driver(self._tree, kind, functions, self._views)
             for kind, functions in needed.items()

@@ -15,6 +15,7 @@
 import dataclasses
 import os
 import typing
+from unittest import mock
 
 from nova_vgpu.guest import facts
 from nova_vgpu.sandbox import guests
@@ -76,6 +77,7 @@ class TestDrivers(test_facts.FactsTestCase):
             ('packed', {'modules.dep': 'extra/nvidia.ko.zst: a.ko\n'}, True),
             ('builtin', {'modules.builtin': 'kernel/x/nvidia.ko\n'}, True),
             ('another', {'modules.dep': 'extra/nvidia-drm.ko: \n'}, False),
+            ('Debian', {'modules.dep': 'dkms/nvidia-current.ko:\n'}, True),
             ('needed', {'modules.dep': 'a.ko: extra/nvidia.ko\n'}, False),
         ):
             self.use_new_root()
@@ -178,6 +180,14 @@ class TestDrivers(test_facts.FactsTestCase):
         self.write(f'{folder}/mdev_supported_types/x/name', '')
         needed = self.collect().drivers_needed
         self.assertEqual(('intel', 'datacenter'), needed)
+
+    def test_a_gpu_for_guests_needs_no_driver(self) -> None:
+        *others, gpu = WHOLE.devices
+        devices = (*others, dataclasses.replace(gpu, driver='vfio-pci'))
+        machine = dataclasses.replace(WHOLE, devices=devices, is_guest=False)
+        found = self.read(machine)
+        self.assertEqual(((), ()), (found.drivers_needed, found.drivers))
+        self.assertEqual('none', found.gpus[-1].driver_needed)
 
     def test_nouveau_is_a_problem(self) -> None:
         found = self.read(guests.MACHINES['two-vendors'])
@@ -308,8 +318,31 @@ class TestLicences(test_facts.FactsTestCase):
             ('vf', None, 'not-needed'),
         ):
             view = facts.DriverView(licence_status=status)
-            state = facts.decide_licence(kind, view).state
+            state = facts.decide_licence(kind, view, False).state
             self.assertEqual(expected, state, f'{kind} {status}')
+
+    def test_a_whole_gpu_needs_the_licence_that_is_configured(self) -> None:
+        view = facts.DriverView(licence_status='Unlicensed (Restricted)')
+        for is_configured, expected in (
+            (True, 'unlicensed'),
+            (None, 'unknown'),
+            (False, 'not-needed'),
+        ):
+            licence = facts.decide_licence('physical', view, is_configured)
+            self.assertEqual(expected, licence.state)
+        machine = dataclasses.replace(
+            WHOLE,
+            modules={'nvidia': '570.86.15'},
+            files={'etc/nvidia/gridd.conf': 'ServerAddress=10.0.0.1\n'},
+            nvidia_smi=guests.make_nvidia_smi(
+                WHOLE.devices[-1].address,
+                'NVIDIA A100',
+                'Pass-Through',
+                'NVIDIA RTX Virtual Workstation',
+                'Unlicensed (Restricted)',
+            ),
+        )
+        self.assertEqual('unlicensed', self.read(machine).licence)
 
     def test_the_worst_one_counts(self) -> None:
         (gpu,) = self.read(guests.MACHINES['t4-vgpu']).gpus
@@ -336,6 +369,8 @@ class TestLicences(test_facts.FactsTestCase):
             ({conf: '#ServerAddress=10.0.0.1\nServerAddress=\n'}, False),
             ({conf: 'ServerAddress=""\nFeatureType=1\n'}, False),
             ({conf: 'ClientConfigTokenPath=/opt/tokens\n'}, True),
+            ({f'run/nvidia/driver/{token}': 'secret'}, True),
+            ({f'run/nvidia/driver/{conf}': 'ServerAddress=10.0.0.1\n'}, True),
         ):
             self.use_new_root()
             machine = dataclasses.replace(VGPU, files=files)
@@ -377,6 +412,23 @@ class TestProgram(test_facts.FactsTestCase):
             output, problem = facts.run_nvidia_smi(program)
             self.assertEqual('', output)
             self.assertIn(f'{program} {word}', problem)
+
+    def test_what_it_prints_counts_whatever_it_ends_with(self) -> None:
+        """14 is an infoROM that is damaged."""
+        program = self.make('echo GPU; exit 14')
+        output, problem = facts.run_nvidia_smi(program)
+        self.assertEqual('GPU\n', output)
+        self.assertIn('failed with exit code 14', problem)
+
+    def test_that_of_a_container_runs_in_it(self) -> None:
+        """Where it has its libraries."""
+        self.write('bin/chroot', '#!/bin/sh\necho "$@"\n')
+        (self.root / 'bin/chroot').chmod(0o755)
+        program = '/run/nvidia/driver/usr/bin/nvidia-smi'
+        with mock.patch.dict(facts._ENVIRONMENT, PATH=str(self.root / 'bin')):
+            output, problem = facts.run_nvidia_smi(program)
+        self.assertEqual('', problem)
+        self.assertEqual('/run/nvidia/driver /usr/bin/nvidia-smi -q\n', output)
 
     def test_one_that_hangs_is_killed_with_its_children(self) -> None:
         marker = self.root / 'pids'
@@ -468,6 +520,13 @@ class TestOverrides(test_facts.FactsTestCase):
         machine = guests.MACHINES['vgpu-host']
         found = self.read(machine, is_virtual_gpu=True)
         self.assertEqual(('vgpu-guest', 'vgpu-host'), found.drivers_needed)
+
+    def test_what_is_detected_anyway_changes_nothing(self) -> None:
+        machine = guests.MACHINES['vgpu-host']
+        found = self.read(machine)
+        again = self.collect(is_virtual_gpu=False)
+        self.assertEqual(('vgpu-host',), again.drivers_needed)
+        self.assertEqual(found.drivers, again.drivers)
 
     def test_the_other_vendors_do_not_change(self) -> None:
         found = self.read(guests.MACHINES['amd-vf'], is_virtual_gpu=True)
