@@ -18,6 +18,7 @@ import typing
 
 import fixtures
 import futurist  # type: ignore[import-not-found,import-untyped,unused-ignore]
+import nova.conf
 from nova.tests.functional.api import client
 
 from nova_vgpu.sandbox import boards
@@ -27,7 +28,10 @@ from nova_vgpu.tests.functional.compute import lean
 from nova_vgpu.tests.functional.compute import simulated_guests
 from nova_vgpu.tests.functional.compute import watching
 
+CONF = nova.conf.CONF
 CLIENTS = 5
+#: As many requests as Terraform has under way, unless it is told otherwise.
+ORDERS = 10
 #: Few by default: each takes two seconds.
 BOOTS = int(os.environ.get('NOVA_VGPU_BOOTS', '30'))
 #: So that they want more, together, than there is.
@@ -117,7 +121,60 @@ class FullHostTest(ScaleTestBase):
         self.assertEqual('ACTIVE', last['status'])
 
 
-class ManyAtOnceTest(ScaleTestBase):
+class ConcurrentTestBase(ScaleTestBase):
+    """Nova's services work in threads, as they do outside of tests."""
+
+    # As it is: whoever casts does not wait.
+    CAST_AS_CALL = False
+
+    def setUp(self) -> None:
+        super().setUp()
+        # Nova's tests have idle threads look for work 100 times a second,
+        # which is quick for few and leaves nothing to the many here.
+        self.useFixture(
+            fixtures.MockPatchObject(
+                futurist._thread.ThreadWorker, 'MAX_IDLE_FOR', 1
+            )
+        )
+
+
+class OrderedAtOnceTest(ConcurrentTestBase):
+    """20 servers of one template, as Terraform orders them.
+
+    Within nova-compute, Nova's lock and two of this project's let boots choose
+    vGPUs one after the other; other processes wait for one of these only.
+    """
+
+    type_name = 'A40-1Q'
+    # One: of a host with several, Nova's scheduler tries one only, and the
+    # request that comes just after its last vGPU is taken finds no host.
+    gpus = (hosts.gpu('41:00.0', boards.A40, vfs=32),)
+    capacity = 32
+    servers = 20
+
+    def test_their_vgpus_are_created_one_at_a_time(self) -> None:
+        creations = self.useFixture(
+            watching.Creations(
+                self.computes['host1'].driver, CONF.oslo_concurrency.lock_path
+            )
+        )
+        with concurrent.futures.ThreadPoolExecutor(ORDERS) as pool:
+            orders = [pool.submit(self.request) for _ in range(self.servers)]
+            ordered = [order.result() for order in orders]
+        built = list(map(self.wait_for_end, ordered))
+        self.assertEqual(
+            ['ACTIVE'] * self.servers, [each['status'] for each in built]
+        )
+        self.assertEqual(1, creations.most)
+        self.assertEqual(self.servers, creations.count)
+        self.assertGreater(creations.awaited, 0)
+        held = {key for server in built for key in self.keys_of(server)}
+        self.assertEqual(self.servers, len(held))
+        # Commands are other processes.
+        self.assertEqual(['held'] * self.servers, creations.answers)
+
+
+class ManyAtOnceTest(ConcurrentTestBase):
     """Boots and deletions by clients that know nothing of each other.
 
     What is concurrent is: the clients and Nova's API, in a thread for each;
@@ -134,19 +191,6 @@ class ManyAtOnceTest(ScaleTestBase):
     type_name = 'T4-4Q'
     gpus = TWO_T4
     capacity = 8
-
-    # As it is: whoever casts does not wait.
-    CAST_AS_CALL = False
-
-    def setUp(self) -> None:
-        super().setUp()
-        # Nova's tests have idle threads look for work 100 times a second,
-        # which is quick for few and leaves nothing to the many here.
-        self.useFixture(
-            fixtures.MockPatchObject(
-                futurist._thread.ThreadWorker, 'MAX_IDLE_FOR', 1
-            )
-        )
 
     def test_boots_and_deletes_at_once_leave_nothing_behind(self) -> None:
         overlap = watching.Overlap(self.computes['host1'].driver)

@@ -16,17 +16,22 @@ from collections.abc import Callable
 from collections.abc import Iterator
 import contextlib
 import itertools
+import subprocess
+import sys
 import threading
 import typing
 
 import fixtures
 
+from nova_vgpu.tests.functional.compute import other_process
 from nova_vgpu.tests.functional.compute import simulated_guests
 
 #: Of one wait, on a machine that does much else.
 PATIENCE = 120.0
 #: How long a boot waits for another one, at most.
 COMPANY = 2.0
+#: How long the creation of a vGPU waits for one that another boot wants.
+CREATION = 0.1
 
 
 class Endings(fixtures.Fixture):
@@ -208,3 +213,87 @@ class Observer(fixtures.Fixture):
         ]
         self.seen.update(keys)
         self.shared += [key for key in keys if keys.count(key) > 1]
+
+
+class Creations(fixtures.Fixture):
+    """How many vGPUs of a host were being created at once.
+
+    Each creation waits for another boot that wants a vGPU, and gives it time
+    to begin with its own. Meanwhile a second process tries to get the lock
+    under which commands create vGPUs.
+    """
+
+    def __init__(self, driver: typing.Any, locks: str) -> None:
+        super().__init__()
+        self._driver = driver
+        self._locks = locks
+        self._changed = threading.Condition()
+        self._wanted = self._now = self.most = self.count = 0
+        #: How often another boot wanted one during a creation.
+        self.awaited = 0
+        #: What the second process found, each time.
+        self.answers: list[str] = []
+
+    def _setUp(self) -> None:
+        self._other = subprocess.Popen(
+            [sys.executable, other_process.__file__, self._locks],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.addCleanup(self._end_other)
+        connection = self._driver._host.get_connection()
+        self._surround(self._driver, '_allocate_mdevs', self._wanting)
+        self._surround(connection, 'nodeDeviceCreateXML', self._creating)
+
+    def _surround(
+        self,
+        owner: typing.Any,
+        name: str,
+        context: Callable[[], contextlib.AbstractContextManager[None]],
+    ) -> None:
+        method = getattr(owner, name)
+
+        def call(*args: typing.Any, **kwargs: typing.Any) -> typing.Any:
+            with context():
+                return method(*args, **kwargs)
+
+        self.useFixture(fixtures.MockPatchObject(owner, name, call))
+
+    def _end_other(self) -> None:
+        self._other.communicate(timeout=PATIENCE)
+
+    @contextlib.contextmanager
+    def _wanting(self) -> Iterator[None]:
+        with self._changed:
+            self._wanted += 1
+            self._changed.notify_all()
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._wanted -= 1
+
+    @contextlib.contextmanager
+    def _creating(self) -> Iterator[None]:
+        with self._changed:
+            self.count += 1
+            self._now += 1
+            self.most = max(self.most, self._now)
+            self._changed.notify_all()
+            self.answers.append(self._ask_other())
+            if self._changed.wait_for(lambda: self._wanted > 1, COMPANY):
+                self.awaited += 1
+                self._changed.wait_for(lambda: self._now > 1, CREATION)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._now -= 1
+
+    def _ask_other(self) -> str:
+        # Both are pipes; mypy cannot tell.
+        assert self._other.stdin and self._other.stdout
+        self._other.stdin.write('\n')
+        self._other.stdin.flush()
+        return self._other.stdout.readline().strip()
