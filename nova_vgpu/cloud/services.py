@@ -100,6 +100,23 @@ class Services:
                 )
             )
 
+    def try_nova(
+        self,
+        what: str,
+        path: str,
+        microversion: str,
+        status: int,
+        **query: str,
+    ) -> typing.Any:
+        """The same, or None if Nova answers with this HTTP status."""
+        with service_errors.explain('Nova', what):
+            response = self.connection.compute.get(
+                path, params=query, microversion=microversion
+            )
+            if response.status_code == status:
+                return None
+            return _read(response)
+
     def ask_keystone(self, what: str, path: str, **query: str) -> typing.Any:
         """The answer of Keystone.
 

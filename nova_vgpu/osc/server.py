@@ -13,10 +13,18 @@
 """``openstack vgpu server``: the servers with vGPUs."""
 
 import argparse
+from collections.abc import Sequence
+import dataclasses
 import datetime
+import typing
 
+from cliff import columns
 from cliff import lister
+from cliff import show
 
+from nova_vgpu import values
+from nova_vgpu.cloud.usage import reasons
+from nova_vgpu.cloud.usage import server_details
 from nova_vgpu.cloud.usage import server_reader
 from nova_vgpu.cloud.usage import servers
 from nova_vgpu.osc import base
@@ -100,3 +108,126 @@ class ListServers(base.Command, lister.Lister):
         )
         fields = _BY_FLAVOR if is_by_flavor else _BY_GPU
         return base.make_rows(fields, found.users, is_long)
+
+
+class Asked(columns.FormattableColumn[server_details.Details]):
+    """What is asked for: words for people, resources for machines."""
+
+    def human_readable(self) -> str:
+        return '-' if self._value.wanted is None else self._value.words
+
+    def machine_readable(self) -> typing.Any:
+        return self._value.wanted
+
+
+class GPUs(columns.FormattableColumn[Sequence[servers.Allocation] | None]):
+    """The GPUs: a few lines each for people; None if that is not known."""
+
+    def human_readable(self) -> str:
+        if self._value is None:
+            return '-'
+        return '\n'.join(map(_describe, self._value)) or 'none'
+
+    def machine_readable(self) -> typing.Any:
+        if self._value is None:
+            return None
+        return [_encode(held) for held in self._value]
+
+
+class Reasons(columns.FormattableColumn[Sequence[reasons.Reason]]):
+    """The reasons, with what to do."""
+
+    def human_readable(self) -> str:
+        return '\n'.join(
+            values.describe(each.text, (), each.cure) for each in self._value
+        )
+
+    def machine_readable(self) -> typing.Any:
+        return [
+            {
+                'code': each.code.value,
+                'state': each.state.value,
+                'text': each.text,
+                'cure': each.cure,
+            }
+            for each in self._value
+        ]
+
+
+class Checks(columns.FormattableColumn[Sequence[server_details.Check]]):
+    """Where to look further."""
+
+    def human_readable(self) -> str:
+        return '\n'.join(
+            f'{each.what} ({each.where}): {each.command}'
+            for each in self._value
+        )
+
+    def machine_readable(self) -> typing.Any:
+        return [dataclasses.asdict(each) for each in self._value]
+
+
+class ShowServer(base.Command, show.ShowOne):
+    """Show what GPUs a server asks for, what it got, and whether it is ready.
+
+    "asks_for" is its flavor as it was when the server got it, "gpus" what
+    Placement has allocated to it. "state" is "ready" if the server runs and
+    has what it asks for, "failed" if it does not have it; "reasons" say why,
+    and what to do. Only administrators are told the GPUs.
+
+    The cloud does not know whether the device is in the guest, and whether it
+    has a driver and a licence. "not_known" has the commands that tell.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            'server',
+            metavar='<server>',
+            help='Name or UUID of the server.',
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], base.Row]:
+        found = server_details.read(self.cloud, parsed_args.server)
+        server = found.server
+        fields = {
+            'name': server.name,
+            'id': server.uuid,
+            'project_id': server.project,
+            'status': server.status,
+            'task_state': base.Known(server.task),
+            'host': base.Known(server.host),
+            'flavor': server.flavor.name,
+            'asks_for': Asked(found),
+            'gpus': GPUs(found.held),
+            'state': found.judgement.state.value,
+            'reasons': Reasons(found.judgement.why),
+            'not_known': Checks(found.checks),
+        }
+        return tuple(fields), tuple(fields.values())
+
+
+def _describe(held: servers.Allocation) -> str:
+    facts = held.gpu.facts
+    return (
+        f'{held.gpu.host} {held.gpu.address}, '
+        f'{facts.name or facts.model or "unknown type"}\n'
+        f'  {held.resource_class}: {held.vgpus}'
+    )
+
+
+def _encode(held: servers.Allocation) -> dict[str, typing.Any]:
+    gpu = held.gpu
+    return {
+        'host': gpu.host,
+        'gpu': gpu.address,
+        'type': gpu.facts.name,
+        'model': gpu.facts.model,
+        'resource_class': held.resource_class,
+        'number': held.vgpus,
+        'state': gpu.state.value,
+        'provider': gpu.uuid,
+    }

@@ -16,7 +16,11 @@ Placement is asked for the allocation of the server, and for all GPUs if there
 is one: the number of requests does not depend on what the server has.
 """
 
+from collections.abc import Iterable
+import typing
+
 from nova_vgpu.cloud import reader
+from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu.cloud.usage import servers
 
 
@@ -29,13 +33,30 @@ def list_allocations(
     :raises PlacementForbidden: if the account may not ask for allocations.
     :raises PlacementError: if Placement does not answer.
     """
+    held = _ask(cloud, server)
+    return _pick(server, held, cloud.list_every_gpu()) if held else ()
+
+
+def list_of(
+    cloud: reader.Cloud, server: str, gpus: Iterable[fleet.GPU]
+) -> tuple[servers.Allocation, ...]:
+    """The same, of GPUs that have been read, in their order."""
+    return _pick(server, _ask(cloud, server), gpus)
+
+
+def _ask(cloud: reader.Cloud, server: str) -> dict[str, typing.Any]:
+    """What it has of each provider, by their UUIDs."""
     answer = cloud.services.ask_placement(f'/allocations/{server}')
-    held = answer['allocations']
-    if not held:
-        return ()
+    held: dict[str, typing.Any] = answer['allocations']
+    return held
+
+
+def _pick(
+    server: str, held: dict[str, typing.Any], gpus: Iterable[fleet.GPU]
+) -> tuple[servers.Allocation, ...]:
     return tuple(
         servers.Allocation(server, gpu, resource_class, amount)
-        for gpu in cloud.list_every_gpu()
+        for gpu in gpus
         if gpu.uuid in held
         for resource_class, amount in held[gpu.uuid]['resources'].items()
     )

@@ -35,6 +35,7 @@ import testtools
 
 from nova_vgpu import configuration
 from nova_vgpu import values
+from nova_vgpu.cloud.usage import reasons
 from nova_vgpu.cmd import main
 from nova_vgpu.conf import scheduling
 from nova_vgpu.host import files
@@ -348,6 +349,35 @@ class TestFindingsInTheCloud(DocumentationTestCase):
             re.MULTILINE,
         )
         self.assertEqual(sorted(_codes_in_cloud()), sorted(explained))
+
+
+class TestStatesOfServers(DocumentationTestCase):
+    """The table of states has every code with its state, and no other."""
+
+    def test_every_code_is_explained_with_its_state(self) -> None:
+        _, _, section = self.pages['cli/openstack.rst'].partition(
+            '.. _server-state:'
+        )
+        rows = re.findall(
+            r'^   \* -(?: ``([a-zA-Z ]+)``)?\n     - ``([a-z-]+)``\n',
+            section.partition('\nUsage\n')[0],
+            re.MULTILINE,
+        )
+        state, explained = '', []
+        for named, code in rows:
+            state = named or state
+            explained.append((state, code))
+        self.assertEqual(
+            [code.value for code in reasons.Code],
+            sorted(
+                (code for _, code in explained),
+                key=[code.value for code in reasons.Code].index,
+            ),
+        )
+        self.assertEqual(
+            [state.value for state in reasons.State],
+            list(dict.fromkeys(state for state, _ in explained)),
+        )
 
 
 class TestLog(DocumentationTestCase):

@@ -17,28 +17,17 @@ are on, and whole GPUs. They are made here for every page, in the language of
 the user who asks.
 """
 
-import collections
 from collections.abc import Iterator
-import dataclasses
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
-from nova_vgpu.cloud.gpus import provider_traits
 from nova_vgpu.cloud.orders import demands
+from nova_vgpu.cloud.orders import flavor_totals
 from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.cloud.orders import whole_gpu_order
 
 _MIB_PER_GIB = 1024
-_ISOLATED = 'isolate'
-
-
-@dataclasses.dataclass(slots=True)
-class _Total:
-    """vGPUs of one type: how many, and in how many groups."""
-
-    vgpus: int = 0
-    groups: int = 0
 
 
 def describe(flavor: flavors.Flavor) -> str:
@@ -48,19 +37,14 @@ def describe(flavor: flavors.Flavor) -> str:
 
 def count(flavor: flavors.Flavor) -> int:
     """How many vGPUs and whole GPUs a server has."""
-    return sum(demand.vgpus for demand in _list_demands(flavor)) + sum(
-        whole_gpu_order.list_devices(flavor).values()
-    )
+    return sum(
+        demand.vgpus for demand in flavor_totals.list_demands(flavor)
+    ) + sum(whole_gpu_order.list_devices(flavor).values())
 
 
 def _describe_vgpus(flavor: flavors.Flavor) -> Iterator[str]:
-    totals: dict[demands.Kind, _Total] = collections.defaultdict(_Total)
-    for demand in _list_demands(flavor):
-        total = totals[demand.kind]
-        total.vgpus += demand.vgpus
-        total.groups += 1
-    is_isolated = flavor.policy == _ISOLATED
-    for kind, total in totals.items():
+    is_isolated = flavor_totals.is_isolated(flavor)
+    for kind, total in flavor_totals.add_up(flavor).items():
         parts = [_name(kind, total.vgpus)]
         if kind.framebuffer_mib is not None:
             parts.append(_measure(kind.framebuffer_mib, total.vgpus))
@@ -76,18 +60,6 @@ def _describe_gpus(flavor: flavors.Flavor) -> Iterator[str]:
             '%(count)d whole GPUs of model %(model)s',
             number,
         ) % {'count': number, 'model': of.title}
-
-
-def _list_demands(flavor: flavors.Flavor) -> Iterator[demands.Demand]:
-    """What each group asks for: every named group is served by one GPU."""
-    for group in flavor.groups:
-        alone = dataclasses.replace(flavor, groups=(group,))
-        for demand in demands.find((alone,), ())[flavor.name]:
-            kind = demand.kind
-            if kind.framebuffer_mib is None:
-                size = provider_traits.read(group.required).framebuffer_mib
-                kind = dataclasses.replace(kind, framebuffer_mib=size)
-            yield dataclasses.replace(demand, kind=kind)
 
 
 def _name(kind: demands.Kind, vgpus: int) -> str:
@@ -113,7 +85,7 @@ def _measure(framebuffer_mib: int, vgpus: int) -> str:
     return str(text % {'size': size})
 
 
-def _place(total: _Total, is_isolated: bool) -> str:
+def _place(total: flavor_totals.Total, is_isolated: bool) -> str:
     """Which GPUs several vGPUs are of: one group is served by one GPU."""
     if total.groups == 1:
         return str(_('on one GPU'))
