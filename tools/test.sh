@@ -29,15 +29,16 @@ if ((${#environments[@]} == 0)); then
     fi
     environments+=(docs releasenotes genconfig)
     if ((EUID == 0)) && grep -qx ID=debian /etc/os-release; then
-        environments+=(lab lab-unit)
+        environments+=(cloud-init lab lab-unit)
     else
-        echo "The lab is left out: it is run by root, on Debian."
+        echo "The lab and cloud-init are left out: root runs them, on Debian."
     fi
 fi
 
 find_python
 system_packages test
-if [[ " ${environments[*]} " == *" lab"* ]]; then
+if [[ " ${environments[*]} " == *" lab"* ||
+    " ${environments[*]} " == *" cloud-init "* ]]; then
     system_packages lab
 fi
 if [[ " ${environments[*]} " == *" browser "* ]]; then
@@ -91,8 +92,8 @@ for environment in "${environments[@]}"; do
     count=$((${#passed[@]} + ${#failed[@]} + 1))
     step "$environment ($count of ${#environments[@]})"
     temporary=$tests_in
-    if [[ $environment == lab* ]]; then
-        # It has the disks of virtual machines.
+    if [[ $environment == lab* || $environment == cloud-init ]]; then
+        # It has the disks of virtual machines, or systems below an overlay.
         temporary=$disk
     fi
     if TMPDIR=$temporary "$ROOT/.venv-tox/bin/tox" run -c "$ROOT/tox.ini" \

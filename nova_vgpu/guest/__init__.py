@@ -10,8 +10,9 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""What a guest knows about its GPUs.
+"""What a guest knows about its GPUs, and how it is set up.
 
-:mod:`~nova_vgpu.guest.facts` is one file that also works by itself, copied
-into a guest: it imports nothing of this project and needs only Python 3.6.
+:mod:`~nova_vgpu.guest.facts` and :mod:`~nova_vgpu.guest.setup_program` are
+files that also work by themselves, copied into a guest: they import nothing of
+this project and need only Python 3.6.
 """

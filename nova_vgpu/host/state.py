@@ -29,6 +29,7 @@ DEFAULT_PATH = '/var/lib/nova-vgpu'
 
 _MOST_BYTES = 16 * 1024 * 1024
 _OPTION = '--state-dir'
+_READABLE, _PRIVATE = 0o644, 0o600
 
 
 def find_cure(directory: str, error: OSError, option: str = _OPTION) -> str:
@@ -86,10 +87,23 @@ class StateDirectory:
 
         :raises StateUnusable: if that fails; the old file stays.
         """
+        self._replace(name, text, os.O_TRUNC, _READABLE)
+
+    def replace_private(self, name: str, text: str) -> None:
+        """Replace a file by one that only its owner can read.
+
+        :raises StateUnusable: if that fails; the old file stays.
+        """
+        # An open file of another user is not written to.
+        with contextlib.suppress(OSError):
+            os.unlink(self._path(f'{name}.new'))
+        self._replace(name, text, os.O_EXCL, _PRIVATE)
+
+    def _replace(self, name: str, text: str, how: int, mode: int) -> None:
         path = self._path(name)
         new = self._path(f'{name}.new')
         try:
-            self._write(new, os.O_CREAT | os.O_TRUNC, text)
+            self._write(new, os.O_CREAT | how, text, mode)
             os.replace(new, path)
             self._sync_directory()
         except OSError as error:
@@ -129,16 +143,18 @@ class StateDirectory:
         except files.Unreadable as error:
             raise exception.StateUnusable(str(error)) from error
 
-    def _write(self, path: str, flags: int, text: str) -> bool:
+    def _write(
+        self, path: str, flags: int, text: str, mode: int = _READABLE
+    ) -> bool:
         """Write and sync; returns whether the file was empty before."""
         if not os.path.isdir(self.path):
             os.makedirs(self.path, exist_ok=True)
             os.chmod(self.path, 0o755)  # noqa: S103 (nova-compute reads it)
         flags |= os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-        descriptor = os.open(path, flags, 0o644)
+        descriptor = os.open(path, flags, mode)
         try:
             # nova-compute's user reads some of it, whatever our umask is.
-            os.fchmod(descriptor, 0o644)
+            os.fchmod(descriptor, mode)
             is_new = os.fstat(descriptor).st_size == 0
             data = text.encode()
             while data:

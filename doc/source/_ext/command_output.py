@@ -33,6 +33,8 @@ another exit code than the page says is a warning.
 
 runs it in one of the machines of :mod:`nova_vgpu.sandbox.guests`.
 
+With ``:until: TEXT`` the output ends before the line that has this text.
+
 ::
 
     .. topology-picture:: ../examples/gpudirect-host.txt
@@ -123,6 +125,7 @@ class CommandOutput(docutils.SphinxDirective):
         'language': directives.unchanged_required,
         'host': directives.path,
         'guest': directives.unchanged_required,
+        'until': directives.unchanged_required,
     }
 
     def find_file(self, option: str) -> str | None:
@@ -186,7 +189,17 @@ class CommandOutput(docutils.SphinxDirective):
             )
         if root in output:
             self.warn(f'nova-vgpu {command} shows where the host is')
+        if 'until' in self.options:
+            output = self.cut(output, self.options['until'])
         return self.block(f'$ nova-vgpu {command}\n{output}')
+
+    def cut(self, output: str, until: str) -> str:
+        lines = output.splitlines()
+        found = [at for at, line in enumerate(lines) if until in line]
+        if not found:
+            self.warn(f'nova-vgpu {self.arguments[0]} prints no {until}')
+            return output
+        return '\n'.join([*lines[: found[0]], '...'])
 
 
 class TopologyPicture(docutils.SphinxDirective):

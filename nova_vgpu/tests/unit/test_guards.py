@@ -29,6 +29,7 @@ from oslo_config import cfg
 from oslo_config import generator
 import testtools
 
+from nova_vgpu.conf import guest
 from nova_vgpu.conf import opts
 from nova_vgpu.conf import scheduling
 
@@ -54,7 +55,7 @@ BELOW: dict[str, tuple[str, ...]] = {
     'diagnose': ('values', 'exception', 'knowledge', 'plan'),
     'topology': ('values', 'exception', 'knowledge'),
     'generate': ('values', 'exception', 'knowledge', 'plan', 'topology'),
-    # One file that is copied into guests.
+    # Two files of it are copied into guests.
     'guest': (),
     'placement': ('values', 'exception', 'conf', 'publish'),
     'cloud': (
@@ -116,6 +117,7 @@ MAY_OPEN_FILES = (
     'conf/sources.py',
     'guest/facts.py',
     'osc/output_files.py',
+    'guest/setup_program.py',
     'sandbox/',
     'cmd/demo',
 )
@@ -527,6 +529,7 @@ class TestPackage(testtools.TestCase):
             opts.GROUP: opts.device_options(),
             f'{opts.GROUP_PREFIX}<type>': opts.type_options('x'),
             scheduling.GROUP: scheduling.scheduler_options(),
+            guest.GROUP: guest.guest_options(),
         }
         self.assertEqual(
             {
@@ -557,6 +560,7 @@ def _write_sample() -> dict[str, set[str]]:
     conf(
         [
             *('--namespace', 'nova_vgpu'),
+            *('--namespace', 'nova_vgpu.guest'),
             *('--namespace', 'nova_vgpu.scheduler'),
         ],
         default_config_files=[],

@@ -252,6 +252,7 @@ class TestHelp(test_commands.CommandTestCase):
             ('doctor',),
             ('topology',),
             ('guest', 'facts'),
+            ('guest', 'cloud-init'),
             ('apply',),
             ('restore',),
             ('sriov', 'enable'),
@@ -298,6 +299,7 @@ class TestHelp(test_commands.CommandTestCase):
                 'agent',
                 *('provider diff', 'provider sync', 'provider hand-back'),
                 'guest facts',
+                'guest cloud-init',
             ],
             listed,
         )

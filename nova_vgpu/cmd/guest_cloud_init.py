@@ -1,0 +1,326 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""``nova-vgpu guest cloud-init``: user data that sets up a guest's GPU."""
+
+import argparse
+import dataclasses
+import os
+import typing
+
+from nova_vgpu import exception
+from nova_vgpu.cmd import base
+from nova_vgpu.guest import cloud_config
+from nova_vgpu.guest import facts_file
+from nova_vgpu.guest import licences
+from nova_vgpu.guest import setup
+from nova_vgpu.host import files
+from nova_vgpu.host import state
+
+_OUTPUT = '--output'
+_TOKEN = 'licence_token_file'  # noqa: S105 - the name of an option
+_KEY = 'repository_key'
+
+
+class CloudInit(base.Command):
+    """Print user data for cloud-init that sets up the GPU of a guest.
+
+    The guest installs the driver, with DKMS so that it survives updates of
+    the kernel, gets the configuration of its licence, and makes NVIDIA's
+    container runtime the default of docker or containerd if that is asked
+    for. The guest is a Debian or Ubuntu. What is there already is not
+    changed: the program in the guest, nova-vgpu-guest-setup, may be run again.
+
+    A vGPU on a host with the driver 550.144.02:
+
+      nova-vgpu guest cloud-init --driver vgpu-guest \\
+        --host-driver 550.144.02 --vgpu-type T4-2Q \\
+        --driver-source https://HOST/NVIDIA-Linux-x86_64-550.144.03-grid.run \\
+        --driver-sha256 SHA256 --licence-token FILE --output user-data
+
+    A whole GPU in a node of Kubernetes, with packages:
+
+      nova-vgpu guest cloud-init --driver datacenter --gpu-cluster \\
+        --driver-source nvidia-driver --repository 'URI SUITE COMPONENT' \\
+        --repository-key FILE
+
+    With --facts FILE the kind of driver, the vGPU type and the version of the
+    host's driver are those of a guest, as "guest facts -f json" printed them
+    there. Defaults are in the section [guest] of the configuration; those of a
+    flavor or project are in [guest_flavor_NAME] and [guest_project_ID]. All
+    that is missing is named at once.
+
+    User data with a token is secret: it is written to a file of mode 0600
+    (--output) or to a pipe, but not to a terminal.
+    """
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        parser = super().get_parser(prog_name)
+        _add_sources(parser)
+        _add_driver(parser)
+        _add_licence(parser)
+        _add_runtime(parser)
+        _add_output(parser)
+        return parser
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        _require_target(parsed_args.output)
+        request, problems = self._make_request(parsed_args)
+        problems += setup.find_problems(request)
+        if problems:
+            raise exception.UsageError('\n'.join(problems))
+        wanted = setup.decide(request)
+        text = cloud_config.render(wanted)
+        _require_length(text)
+        self._write(text, wanted.has_secrets, parsed_args)
+        return 0
+
+    def _make_request(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[setup.Request, tuple[str, ...]]:
+        """What is asked for, and what could not be read."""
+        found, problems = self._merge(parsed_args)
+        token_file = found.pop(_TOKEN, None)
+        key, unread = _read('--repository-key', found.pop(_KEY, None))
+        servers = found.pop('licence_servers', None) or ()
+        request = setup.Request(
+            **{name: it for name, it in found.items() if it is not None},
+            licence_servers=tuple(servers),
+            repository_key=(
+                None if key is None else key.decode('ascii', 'replace')
+            ),
+        )
+        problems += unread
+        if setup.needs_licence(request):
+            token, unread = _read('--licence-token', token_file)
+            request = dataclasses.replace(request, licence_token=token)
+            problems += unread
+        return request, problems
+
+    def _merge(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[dict[str, typing.Any], tuple[str, ...]]:
+        """Options first, then the facts, then the configuration."""
+        # Not at the top: importing oslo.config is slow.
+        from nova_vgpu.conf import guest
+        from nova_vgpu.conf import sources
+
+        said: dict[str, typing.Any] = {}
+        problems: tuple[str, ...] = ()
+        if parsed_args.facts is not None:
+            text, problems = _read('--facts', parsed_args.facts)
+            if text:
+                said, problems = facts_file.parse(
+                    text.decode(errors='replace')
+                )
+        groups = guest.list_groups(parsed_args.flavor, parsed_args.project)
+        conf, _ = sources.load(
+            self.options.config_file,
+            self.options.config_dir,
+            guest.make_registrar(groups),
+        )
+        try:
+            configured = guest.read(conf, groups)
+        except ValueError as error:
+            raise exception.ConfigFileError(str(error)) from error
+        return guest.merge([vars(parsed_args), said, *configured]), problems
+
+    def _write(
+        self, text: str, is_secret: bool, parsed_args: argparse.Namespace
+    ) -> None:
+        if parsed_args.output is not None:
+            directory, name = os.path.split(parsed_args.output)
+            _open_directory(directory).replace_private(name, text)
+            return
+        if is_secret and self.app.stdout.isatty() and not parsed_args.show:
+            raise exception.UsageError(
+                'The user data is secret: it has the token, or a signed URL. '
+                f'Write it to a file of mode 0600 with {_OUTPUT} FILE, or '
+                'give --show-secrets to print it to the terminal.'
+            )
+        print(text, end='', file=self.app.stdout)
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--facts',
+        metavar='FILE',
+        help='The facts of a guest with such a GPU, in JSON.',
+    )
+    parser.add_argument(
+        '--flavor',
+        metavar='NAME',
+        help='Flavor whose section [guest_flavor_NAME] is read as well.',
+    )
+    parser.add_argument(
+        '--project',
+        metavar='ID',
+        help='Project whose section [guest_project_ID] is read as well. It '
+        'counts before that of the flavor.',
+    )
+
+
+def _add_driver(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--driver',
+        choices=setup.DRIVERS,
+        help='The kind of driver: for vGPUs, for whole GPUs, or none if the '
+        'image or the kernel has it.',
+    )
+    parser.add_argument(
+        '--driver-source',
+        metavar='URL|PACKAGE',
+        help='Where the driver is from: the URL of a .run or .deb, or the '
+        'name of a package.',
+    )
+    parser.add_argument(
+        '--driver-sha256',
+        metavar='SHA256',
+        help='The SHA-256 of the file at the URL. No other is installed.',
+    )
+    parser.add_argument(
+        '--driver-version',
+        metavar='VERSION',
+        help='The version of the driver, if it is not in the name of the '
+        'file. A package gets this version and keeps it; without it, one for '
+        "vGPUs gets that of the host's branch.",
+    )
+    parser.add_argument(
+        '--host-driver',
+        metavar='VERSION',
+        help="The version of the host's vGPU manager, which the driver of a "
+        'vGPU has to fit.',
+    )
+    parser.add_argument(
+        '--repository',
+        metavar="'URI SUITE COMPONENT...'",
+        help='A repository of APT for the driver and the container toolkit.',
+    )
+    parser.add_argument(
+        '--repository-key',
+        metavar='FILE',
+        help='The public key of the repository, ASCII-armored.',
+    )
+
+
+def _add_licence(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--vgpu-type', metavar='TYPE', help='The type of the vGPU: A40-8Q.'
+    )
+    parser.add_argument(
+        '--licence',
+        choices=tuple(licences.PRODUCTS),
+        help='The product for which a whole GPU with the driver for vGPUs is '
+        'licensed. A vGPU has that of its type.',
+    )
+    parser.add_argument(
+        '--licence-token',
+        dest=_TOKEN,
+        metavar='FILE',
+        help='The file with the client configuration token.',
+    )
+    parser.add_argument(
+        '--licence-server',
+        dest='licence_servers',
+        metavar='HOST[:PORT]',
+        action='append',
+        help='The legacy licence server, for drivers before branch 525; twice '
+        'for a backup.',
+    )
+
+
+def _add_runtime(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        '--container-runtime',
+        choices=setup.RUNTIMES,
+        help="What to make NVIDIA's container runtime the default of.",
+    )
+    parser.add_argument(
+        '--cdi',
+        action='store_const',
+        const=True,
+        help='Enable the Container Device Interface there.',
+    )
+    parser.add_argument(
+        '--gpu-cluster',
+        action='store_const',
+        const=True,
+        help="The guest is a node of Kubernetes: install what NVIDIA's device "
+        'plugin needs, by default with containerd.',
+    )
+
+
+def _add_output(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        _OUTPUT,
+        metavar='FILE',
+        help='Write the user data to this file, with mode 0600. User data '
+        'that exists is replaced; any other file is not.',
+    )
+    parser.add_argument(
+        '--show-secrets',
+        dest='show',
+        action='store_true',
+        help='Print user data that is secret also to a terminal.',
+    )
+
+
+def _read(
+    option: str, path: str | None
+) -> tuple[bytes | None, tuple[str, ...]]:
+    """The content of a file, and what is wrong with it.
+
+    If it cannot be read, the content is empty, which is not missing.
+    """
+    if path is None:
+        return None, ()
+    directory, name = os.path.split(path)
+    try:
+        content = files.Files(directory or '.').read_binary(name)
+    except files.Unreadable as error:
+        return b'', (f'{option}: {error}.',)
+    if not content.strip():
+        return b'', (f'{option}: {path} is empty.',)
+    return content, ()
+
+
+def _require_length(text: str) -> None:
+    length = cloud_config.count_characters(text)
+    if length > cloud_config.MOST_CHARACTERS:
+        raise exception.UsageError(
+            f'The user data has {length} characters in Base64. Nova takes '
+            f'{cloud_config.MOST_CHARACTERS}: the key of the repository or '
+            'the token is too long.'
+        )
+
+
+def _require_target(path: str | None) -> None:
+    """Refuse a file that is not user data, before anything is done."""
+    if path is None:
+        return
+    directory, name = os.path.split(path)
+    if not files.is_directory(directory or '.'):
+        raise exception.UsageError(
+            f'{_OUTPUT} {path}: the directory does not exist.'
+        )
+    present = _open_directory(directory).read(name)
+    if present is not None and not present.startswith(
+        cloud_config.HEADER.strip()
+    ):
+        raise exception.UsageError(
+            f'{_OUTPUT} {path}: the file exists and is not user data. Give '
+            'another name, or delete the file.'
+        )
+
+
+def _open_directory(directory: str) -> state.StateDirectory:
+    return state.StateDirectory(directory or '.', _OUTPUT)
