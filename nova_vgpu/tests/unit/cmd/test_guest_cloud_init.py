@@ -147,6 +147,34 @@ class TestRendering(CloudInitTestCase):
         self.assertEqual('mine', plan['packages'][-1]['name'])
         self.assertEqual('docker', plan['runtime'])
 
+    def test_what_belongs_together_is_from_one_place(self) -> None:
+        self.config.write_text(
+            f'[guest]\ndriver_sha256 = {"a" * 64}\n'
+            'driver_source = https://x/NVIDIA-Linux-x86_64-550.1.2.run\n'
+            '[guest_flavor_new]\n'
+            'driver_source = https://x/NVIDIA-Linux-x86_64-570.1.2.run\n'
+        )
+        self.load(self.render('--driver', 'datacenter'))
+        self.assert_refused(
+            self.render('--driver', 'datacenter', '--flavor', 'new'),
+            'Give --driver-sha256',
+        )
+
+    def test_a_project_counts_before_a_flavor(self) -> None:
+        self.config.write_text(
+            '[guest_flavor_f]\ndriver_source = of-flavor\n'
+            '[guest_project_p]\ndriver_source = of-project\n'
+        )
+        for options, expected in (
+            (('--flavor', 'f'), 'of-flavor'),
+            (('--project', 'p'), 'of-project'),
+            (('--flavor', 'f', '--project', 'p'), 'of-project'),
+        ):
+            plan = self.read_plan(
+                self.render('--driver', 'datacenter', *options)
+            )
+            self.assertEqual(expected, plan['packages'][-1]['name'])
+
     def test_a_token_that_is_not_needed_is_not_read(self) -> None:
         self.config.write_text('[guest]\nlicence_token_file = /gone/token\n')
         self.load(self.render('--driver', 'none'))

@@ -262,6 +262,49 @@ class TestDrivers(testtools.TestCase):
             )
 
 
+class TestFiles(testtools.TestCase):
+    def test_paths_and_modes(self) -> None:
+        plan = (setup.PLAN, 0o600)
+        nouveau = ('/etc/modprobe.d/nova-vgpu-guest.conf', 0o644)
+        for request, expected in (
+            (NONE, [plan]),
+            (WHOLE, [nouveau, plan]),
+            (
+                VGPU,
+                [
+                    ('/etc/nvidia/gridd.conf', 0o644),
+                    (
+                        '/etc/nvidia/ClientConfigToken/'
+                        'client_configuration_token.tok',
+                        0o744,
+                    ),
+                    nouveau,
+                    plan,
+                ],
+            ),
+            (
+                change(
+                    WHOLE,
+                    driver_version='570.86.10',
+                    repository='https://x ./',
+                    repository_key=KEY,
+                ),
+                [
+                    ('/etc/apt/keyrings/nova-vgpu-guest.asc', 0o644),
+                    (
+                        '/etc/apt/sources.list.d/nova-vgpu-guest.sources',
+                        0o644,
+                    ),
+                    ('/etc/apt/preferences.d/nova-vgpu-guest', 0o644),
+                    nouveau,
+                    plan,
+                ],
+            ),
+        ):
+            files = setup.decide(request).files
+            self.assertEqual(expected, [(f.path, f.mode) for f in files])
+
+
 class TestProblems(testtools.TestCase):
     def test_everything_that_is_missing_is_named_at_once(self) -> None:
         for request, options in (
