@@ -29,8 +29,8 @@ class RenderCAPO(base.Command):
     Three files: "machines.yaml" has the templates and the machine deployment
     for the management cluster (Cluster API with its provider for OpenStack),
     "gpu-operator-values.yaml" the values for the chart of NVIDIA's GPU
-    operator, "smoke-job.yaml" a job that uses every GPU once. They are printed
-    in one stream, or written into a directory.
+    operator, "smoke-test.yaml" a DaemonSet that uses every GPU of every node
+    once. They are printed in one stream, or written into a directory.
 
     Nothing is changed in the cloud or in a cluster. Nodes that do not fit into
     the cloud now are refused. Secrets are named, and never read.
@@ -256,7 +256,8 @@ def _add_driver_options(parser: argparse.ArgumentParser) -> None:
         '--smoke-image',
         metavar='<image>',
         default=node_request.DEFAULT_SMOKE_IMAGE,
-        help='Image that adds vectors with CUDA (default: '
+        help='Image that adds vectors with CUDA, and has the program '
+        '"sleep" (default: '
         f'{node_request.DEFAULT_SMOKE_IMAGE}).',
     )
 

@@ -13,8 +13,8 @@
 """Nodes by Cluster API with its provider for OpenStack (CAPO), as files.
 
 There are three, as they go to three places: objects for the management
-cluster, values for the chart of the GPU operator, and a job for the cluster
-itself.
+cluster, values for the chart of the GPU operator, and a test of the GPUs for
+the cluster itself.
 """
 
 from collections.abc import Iterator
@@ -23,13 +23,13 @@ from nova_vgpu.cloud.nodes import cluster_api
 from nova_vgpu.cloud.nodes import documents
 from nova_vgpu.cloud.nodes import gpu_operator
 from nova_vgpu.cloud.nodes import node_order
-from nova_vgpu.cloud.nodes import smoke_job
+from nova_vgpu.cloud.nodes import smoke_test
 
 #: What can be rendered by itself, and the file that it is in.
 PARTS = {
     'machines': 'machines.yaml',
     'gpu-operator': 'gpu-operator-values.yaml',
-    'smoke-job': 'smoke-job.yaml',
+    'smoke-test': 'smoke-test.yaml',
 }
 
 
@@ -52,7 +52,7 @@ def render(order: node_order.ClusterOrder) -> tuple[documents.Document, ...]:
         documents.Document(
             smoke,
             documents.dump(
-                _describe_smoke(order), [smoke_job.make_job(order)]
+                _describe_smoke(order), [smoke_test.make_daemon_set(order)]
             ),
         ),
     )
@@ -93,8 +93,15 @@ def _describe_operator(order: node_order.ClusterOrder) -> Iterator[str]:
 
 
 def _describe_smoke(order: node_order.ClusterOrder) -> Iterator[str]:
-    yield f'{PARTS["smoke-job"]}, for the cluster: kubectl apply -f'
+    yield f'{PARTS["smoke-test"]}, for the cluster: kubectl apply -f'
     yield (
-        f'Adds vectors with CUDA on {order.workers.gpus} of each node; '
-        'completes if all work.'
+        f'Adds vectors with CUDA on {order.workers.gpus} of each node. Ready '
+        'where all work:'
     )
+    name = smoke_test.name_of(order)
+    yield f'kubectl rollout status daemonset/{name} --timeout=30m'
+    yield (
+        f'kubectl get daemonset {name}  # DESIRED is the number of nodes that '
+        'came'
+    )
+    yield f'Its pods keep the GPUs. Then: kubectl delete daemonset {name}'

@@ -179,7 +179,7 @@ class RenderTest(base.CloudTest):
         objects, stderr = self.render('whole-2', *DRIVER)
         self.assertEqual('', stderr)
         pod = objects[-1]['spec']['template']['spec']
-        self.assertEqual(2, len(pod['containers']))
+        self.assertEqual(2, len(pod['initContainers']))
         # One of the three is in use.
         text = self.refuse(
             *('--passthrough', 'A40', '--count', '3', '--driver-in-image'),
@@ -248,7 +248,11 @@ class RenderTest(base.CloudTest):
         words = ('gpu-a40', *DRIVER, '-o', str(top))
         objects, stderr = self.render(*words)
         self.assertEqual([], objects)
-        names = ['gpu-operator-values.yaml', 'machines.yaml', 'smoke-job.yaml']
+        names = [
+            'gpu-operator-values.yaml',
+            'machines.yaml',
+            'smoke-test.yaml',
+        ]
         self.assertEqual(names, sorted(each.name for each in top.iterdir()))
         self.assertIn(f'Written: {top}/machines.yaml', stderr)
         text = self.refuse(*words, *CLUSTER, '--image', IMAGE)

@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Cluster API's objects, the operator's values and the job, parsed again.
+"""Cluster API's objects, the operator's values and the test, parsed again.
 
 That the kinds of Cluster API and of its provider accept these objects was
 tried with their published schemas, which are not part of this project. Here
@@ -371,57 +371,65 @@ class TestOperator(testtools.TestCase):
             self.assertNotIn('daemonsets', self.values(order))
 
 
-class TestSmokeJob(testtools.TestCase):
-    def job(self, order: node_order.ClusterOrder) -> _Object:
-        (found,) = load(order)['smoke-job.yaml']
+class TestSmokeTest(testtools.TestCase):
+    def daemon_set(self, order: node_order.ClusterOrder) -> _Object:
+        (found,) = load(order)['smoke-test.yaml']
+        return found
+
+    def pod(self, order: node_order.ClusterOrder) -> _Object:
+        found: _Object = self.daemon_set(order)['spec']['template']['spec']
         return found
 
     def test_kubernetes_knows_every_field(self) -> None:
         for order in ORDERS:
-            job = self.job(order)
+            found = self.daemon_set(order)
             for version in KUBERNETES_VERSIONS:
-                KUBERNETES.validate(job, version, strict=True)
-            job['spec']['template']['spec']['tolerate'] = []
+                KUBERNETES.validate(found, version, strict=True)
+            found['spec']['template']['spec']['tolerate'] = []
             self.assertRaises(
                 KUBERNETES.ValidationError,
                 KUBERNETES.validate,
-                job,
+                found,
                 KUBERNETES_VERSIONS[-1],
                 strict=True,
             )
 
-    def test_every_gpu_of_every_node_is_used(self) -> None:
-        for order, nodes, gpus in (
-            (ORDERS[0], 3, 1),
-            (ORDERS[1], 3, 2),
-            (ORDERS[2], 3, 4),
-            (ORDERS[3], 1, 1),
-        ):
-            spec = self.job(order)['spec']
-            self.assertEqual(nodes, spec['completions'])
-            self.assertEqual(nodes, spec['parallelism'])
-            pod = spec['template']['spec']
-            self.assertEqual(
-                [{'nvidia.com/gpu': 1}] * gpus,
-                [each['resources']['limits'] for each in pod['containers']],
-            )
-            names = {each['name'] for each in pod['containers']}
-            self.assertEqual(gpus, len(names))
-            self.assertEqual({'nova-vgpu/pool': 'gpu'}, pod['nodeSelector'])
-            (apart,) = pod['affinity']['podAntiAffinity'][
-                'requiredDuringSchedulingIgnoredDuringExecution'
-            ]
-            self.assertEqual(
-                spec['template']['metadata']['labels'],
-                apart['labelSelector']['matchLabels'],
-            )
-
-    def test_it_tolerates_the_taint(self) -> None:
-        pod = self.job(ORDERS[0])['spec']['template']['spec']
+    def test_every_node_of_the_pool_has_a_pod(self) -> None:
+        """Which a job cannot promise: pods that ended keep nobody away."""
+        found = self.daemon_set(ORDERS[0])
+        self.assertEqual('DaemonSet', found['kind'])
+        self.assertEqual(
+            found['spec']['selector']['matchLabels'],
+            found['spec']['template']['metadata']['labels'],
+        )
+        pod = self.pod(ORDERS[0])
+        self.assertEqual({'nova-vgpu/pool': 'gpu'}, pod['nodeSelector'])
         self.assertEqual(
             [{'key': 'nvidia.com/gpu', 'operator': 'Exists'}],
             pod['tolerations'],
         )
+
+    def test_every_gpu_of_a_node_is_used_before_the_pod_is_ready(self) -> None:
+        """Init containers share GPUs: each has all, and sees one."""
+        for order, gpus in zip(ORDERS, (1, 2, 4, 1, 2), strict=True):
+            pod = self.pod(order)
+            tests = pod['initContainers']
+            self.assertEqual(
+                [{'nvidia.com/gpu': gpus}] * gpus,
+                [each['resources']['limits'] for each in tests],
+            )
+            self.assertEqual(
+                [
+                    [{'name': 'CUDA_VISIBLE_DEVICES', 'value': str(number)}]
+                    for number in range(gpus)
+                ],
+                [each['env'] for each in tests],
+            )
+            self.assertEqual(gpus, len({each['name'] for each in tests}))
+            for each in tests:
+                self.assertNotIn('command', each)
+            (last,) = pod['containers']
+            self.assertEqual(['sleep', 'infinity'], last['command'])
 
 
 class TestFiles(testtools.TestCase):
@@ -456,6 +464,7 @@ class TestFiles(testtools.TestCase):
             (ORDERS[1], 'Control plane, 3: flavor m1.large, no GPU'),
             (ORDERS[3], 'Workers, 0 to 5'),
             (ORDERS[0], 'namespace of the operator: gpu-licence'),
+            (ORDERS[0], 'rollout status daemonset/gpu-smoke'),
             (
                 node_orders.order(
                     node_orders.kind(extra_specs={'hw:mem_page_size': 'large'})
