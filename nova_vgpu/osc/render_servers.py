@@ -99,8 +99,10 @@ class RenderHeat(_RenderServers):
 class RenderMagnum(base.Command):
     """Render the command that creates a node group with GPUs in Magnum.
 
-    The nodes have the labels and the taint of nodes with GPUs. Nothing is
-    changed in the cloud, and nodes that do not fit into it now are refused.
+    The command has the labels and the taint of nodes with GPUs. Magnum accepts
+    them, but its drivers of 2026 ignore them: comments have the commands to
+    label and taint the nodes. Nothing is changed in the cloud, and nodes that
+    do not fit into it now are refused.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:

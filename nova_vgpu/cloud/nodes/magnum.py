@@ -13,7 +13,9 @@
 """A node group with GPUs for Magnum: the command that creates it.
 
 Labels and taints of nodes are part of a node group from Magnum's API 1.14 on.
-What kubelets reserve is up to Magnum's driver.
+It is up to Magnum's driver to set them, and what kubelets reserve: in the
+middle of 2026, neither magnum-cluster-api nor magnum-capi-helm nor the drivers
+in Magnum itself did. So comments have the commands for the nodes.
 """
 
 from collections.abc import Iterator
@@ -107,22 +109,40 @@ def _describe(order: NodeGroupOrder) -> Iterator[str]:
     yield f'{FILE}: creates a node group of cluster {order.request.cluster}'
     yield f'Nodes: {node_order.describe_kind(order.found.kind)}'
     yield from node_order.describe_check(order.found.image, order.is_checked)
+    labels, taints = _list_registration(order)
+    yield 'If the driver of Magnum ignores labels and taints, for each node:'
+    yield f'kubectl label node NODE {" ".join(labels)}'
+    if taints:
+        yield f'kubectl taint node NODE {" ".join(taints)}'
+
+
+def _list_registration(
+    order: NodeGroupOrder,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The labels and the taints of the nodes, as kubectl takes them."""
+    gpus, request = order.found.kind.gpus, order.request
+    labels = registration.make_labels(gpus, request.pool)
+    taints = registration.make_taints(gpus, request.has_taint)
+    return (
+        tuple(f'{key}={value}' for key, value in labels.items()),
+        tuple(map(str, taints)),
+    )
 
 
 def _list_words(order: NodeGroupOrder) -> Iterator[tuple[str, ...]]:
     request, kind = order.request, order.found.kind
-    labels = registration.make_labels(kind.gpus, request.pool)
-    taints = registration.make_taints(kind.gpus, request.has_taint)
+    labels, taints = _list_registration(order)
     # With "=", as a name may begin with a hyphen.
     yield (f'--flavor={kind.flavor.name}',)
     yield (f'--image={order.found.image.id}',)
     yield '--node-count', str(request.nodes)
-    yield '--min-nodes', str(request.nodes)
     if request.most_nodes is not None:
+        # Without growth, a group could then never have fewer nodes.
+        yield '--min-nodes', str(request.nodes)
         yield '--max-nodes', str(request.most_nodes)
-    yield '--node-labels', registration.join(labels)
+    yield '--node-labels', ','.join(labels)
     if taints:
-        yield '--node-taints', ','.join(map(str, taints))
+        yield '--node-taints', ','.join(taints)
     if request.root_volume_gib is not None:
         yield (
             *('--merge-labels', '--labels'),

@@ -72,7 +72,9 @@ class TestMagnum(testtools.TestCase):
         self.assertEqual(('demo', 'gpu'), (found.cluster, found.name))
         self.assertEqual('gpu-a40', found.flavor)
         self.assertEqual('image-id', found.image)
-        self.assertEqual((3, 3), (found.node_count, found.min_nodes))
+        self.assertEqual(3, found.node_count)
+        # With a lower limit, it could never become smaller.
+        self.assertIsNone(found.min_nodes)
         self.assertIsNone(found.max_nodes)
         self.assertEqual(
             [
@@ -93,10 +95,24 @@ class TestMagnum(testtools.TestCase):
             )
         )
         self.assertEqual(0, found.node_count)
-        self.assertEqual(4, found.max_nodes)
+        self.assertEqual((0, 4), (found.min_nodes, found.max_nodes))
         self.assertEqual(['boot_volume_size=80'], found.labels)
         self.assertTrue(found.merge_labels)
         self.assertIsNone(found.node_taints)
+
+    def test_commands_for_drivers_that_ignore_labels_and_taints(self) -> None:
+        label = (
+            '# kubectl label node NODE nova-vgpu/pool=gpu '
+            'nvidia.com/gpu.present=true nvidia.com/gpu.count=1 '
+            'cluster-api/accelerator=A40-8Q\n'
+        )
+        taint = '# kubectl taint node NODE nvidia.com/gpu=present:NoSchedule\n'
+        text = magnum.render(self.order()).text
+        self.assertIn(label, text)
+        self.assertIn(taint, text)
+        text = magnum.render(self.order(has_taint=False)).text
+        self.assertIn(label, text)
+        self.assertNotIn('kubectl taint', text)
 
     def test_names_stay_names(self) -> None:
         for name in HOSTILE:
