@@ -74,8 +74,8 @@ class RenderTerraform(_RenderServers):
     """Render servers with GPUs for Terraform's provider for OpenStack.
 
     The servers are alike. User data is a variable of the file, as it may have
-    secrets. Nothing is changed in the cloud, and servers that do not fit into
-    it now are refused.
+    secrets; another value is for new servers only. Nothing is changed in the
+    cloud, and servers that do not fit into it now are refused.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
@@ -86,9 +86,10 @@ class RenderTerraform(_RenderServers):
 class RenderHeat(_RenderServers):
     """Render servers with GPUs as a template of Heat.
 
-    The servers are alike. Their number and the user data are parameters; the
-    user data is hidden, as it may have secrets. Nothing is changed in the
-    cloud, and servers that do not fit into it now are refused.
+    The servers are alike. Their number and the user data are parameters. The
+    user data is hidden among those of the stack, but Heat puts it into the
+    template of a nested stack, which the project can read. Nothing is changed
+    in the cloud, and servers that do not fit into it now are refused.
     """
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

@@ -13,7 +13,9 @@
 """Servers with GPUs for Terraform's provider for OpenStack.
 
 User data may have secrets, such as the token to join a cluster: it is a
-variable that Terraform does not show, and is not part of the file.
+variable that Terraform does not show, and is not part of the file. The
+provider replaces a server whose user data changes: so a change is ignored, as
+another token would replace all running nodes.
 """
 
 from nova_vgpu.cloud import names
@@ -79,7 +81,12 @@ def _make_servers(order: server_order.ServersOrder) -> hcl.Block:
         'name': hcl.Expression(f'"{request.name}-${{count.index + 1}}"'),
         'flavor_name': order.kind.flavor.name,
     }
-    blocks = [hcl.Block(('network',), {'name': request.network})]
+    blocks = [
+        hcl.Block(('network',), {'name': request.network}),
+        hcl.Block(
+            ('lifecycle',), {'ignore_changes': hcl.Expression('[user_data]')}
+        ),
+    ]
     if request.root_volume_gib is None:
         key = 'image_name' if order.is_image_by_name else 'image_id'
         body[key] = image.name if order.is_image_by_name else image.id

@@ -117,6 +117,11 @@ class TestTerraform(testtools.TestCase):
         self.assertIs(True, variable['"user_data"']['sensitive'])
         self.assertIn('var.user_data', str(self.server()['user_data']))
 
+    def test_other_user_data_does_not_replace_running_servers(self) -> None:
+        for changes in ({}, {'root_volume_gib': 80}):
+            (rules,) = self.server(**changes)['lifecycle']
+            self.assertEqual(['user_data'], rules['ignore_changes'])
+
     def test_a_hostile_flavor_stays_a_name(self) -> None:
         for name in HOSTILE:
             order = server_orders.order(node_orders.kind(name))
