@@ -13,7 +13,9 @@
 """Servers with GPUs as a template of Heat.
 
 User data may have secrets, such as the token to join a cluster: it is a
-hidden parameter, and is not part of the file.
+hidden parameter, and is not part of the file. A group of servers is a nested
+stack, whose template has the user data as it is, with the variable of the
+group replaced by a number: so that variable has a name of its own.
 """
 
 import typing
@@ -27,6 +29,7 @@ FILE = 'gpu-servers.yaml'
 _VERSION = '2018-08-31'
 _GROUP = 'gpu_servers'
 _USER_DATA = 'user_data'
+_INDEX = '%nova_vgpu_index%'
 
 
 def render(order: server_order.ServersOrder) -> documents.Document:
@@ -71,8 +74,8 @@ def _make_template(order: server_order.ServersOrder) -> dict[str, typing.Any]:
         },
         'outputs': {
             'addresses': {
-                'description': 'First addresses of the servers.',
-                'value': {'get_attr': [_GROUP, 'first_address']},
+                'description': 'Addresses of the servers, by networks.',
+                'value': {'get_attr': [_GROUP, 'networks']},
             }
         },
     }
@@ -88,7 +91,7 @@ def _choose_index(order: server_order.ServersOrder) -> str:
         request.key_name or '',
         request.availability_zone or '',
     )
-    found = '%index%'
+    found = _INDEX
     while any(found in text for text in given):
         found = f'%{found}%'
     return found

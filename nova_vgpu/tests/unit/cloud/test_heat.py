@@ -56,7 +56,7 @@ class TestHeat(testtools.TestCase):
         self.assertEqual({'get_param': 'servers'}, self.group()['count'])
         self.assertEqual(
             {
-                'name': 'worker-%index%',
+                'name': 'worker-%nova_vgpu_index%',
                 'flavor': 'gpu-a40',
                 'networks': [{'network': 'kubernetes'}],
                 'image': 'ubuntu-24.04-k8s',
@@ -90,7 +90,12 @@ class TestHeat(testtools.TestCase):
 
     def test_only_the_name_of_a_server_has_its_number(self) -> None:
         """Heat replaces the variable wherever it is."""
-        for name in ('%index%', 'a%%index%%b', '%index', "{get_param: 'x'}"):
+        for name in (
+            '%nova_vgpu_index%',
+            'a%%nova_vgpu_index%%b',
+            '%nova_vgpu_index',
+            "{get_param: 'x'}",
+        ):
             kind = node_orders.kind(name)
             group = self.group(kind=kind, network=name, key_name=name)
             variable = group['index_var']
@@ -98,6 +103,20 @@ class TestHeat(testtools.TestCase):
             self.assertEqual(name, properties['flavor'])
             self.assertEqual(f'worker-{variable}', properties.pop('name'))
             self.assertNotIn(variable, str(properties))
+
+    def test_common_text_in_user_data_is_not_replaced(self) -> None:
+        """Heat replaces the variable there, too; its default is %index%."""
+        for kind in (node_orders.kind(), node_orders.kind('%index%')):
+            variable = self.group(kind=kind)['index_var']
+            self.assertIn('nova_vgpu', variable)
+            self.assertNotIn(variable, 'worker-%index%')
+
+    def test_addresses_are_by_an_attribute_that_heat_shows(self) -> None:
+        """Heat has hidden "first_address" since 5.0.0."""
+        output = self.load(server_orders.order())['outputs']['addresses']
+        self.assertEqual(
+            {'get_attr': ['gpu_servers', 'networks']}, output['value']
+        )
 
     def test_a_reader_is_told_what_was_checked(self) -> None:
         order = server_orders.order(is_checked=False)
