@@ -43,6 +43,8 @@ _PROVIDERS = '/resource_providers'
 _ASKED_FOR = ('MEMORY_MB', 'DISK_GB', 'VCPU', 'PCPU', 'VGPU')
 _MOST_INVENTORIES = 50
 _MOST_OTHERS = 10
+# Nova keeps the zone of hosts as metadata of an aggregate.
+_ZONE = 'availability_zone'
 
 _of_nova = functools.partial(service_errors.explain, 'Nova')
 
@@ -149,6 +151,20 @@ class Cloud:
             f'Nova has no aggregate {names.printable(aggregate)}. '
             f'Aggregates: {listed or "none"}.'
         )
+
+    def list_zone_aggregates(self, zone: str) -> tuple[str, ...]:
+        """The aggregates that make an availability zone, by their UUIDs.
+
+        :raises CloudError: if Nova refuses or does not answer.
+        """
+        with _of_nova('list aggregates'):
+            return tuple(
+                sorted(
+                    found.uuid
+                    for found in self.connection.compute.aggregates()
+                    if (found.metadata or {}).get(_ZONE) == zone
+                )
+            )
 
     def list_consumers(self, gpu: fleet.GPU) -> tuple[consumers.Consumer, ...]:
         """What has vGPUs of a GPU, or the GPU, in the order of names.

@@ -45,26 +45,27 @@ class RenderCAPO(base.Command):
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
-        outcome = node_order.read_order(
+        order = node_order.read_order(
             self.cloud,
             _make_request(parsed_args),
             not parsed_args.no_fit_check,
         )
-        for warning in outcome.warnings:
-            print(warning, file=self.app.stderr)
-        found = capo.render(outcome.order)
+        found = capo.render(order)
         if parsed_args.only is not None:
             name = capo.PARTS[parsed_args.only]
             found = tuple(each for each in found if each.name == name)
-        give_out(self, parsed_args, found)
+        give_out(self, parsed_args, found, order.found.warnings)
 
 
 def give_out(
     command: base.Command,
     parsed_args: argparse.Namespace,
     found: tuple[documents.Document, ...],
+    warnings: tuple[str, ...],
 ) -> None:
     """Print the files, or write them where the user wants them."""
+    for warning in warnings:
+        print(warning, file=command.app.stderr)
     if parsed_args.output is None:
         for each in found:
             command.app.stdout.write(each.text)

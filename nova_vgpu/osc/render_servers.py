@@ -51,7 +51,7 @@ class _RenderServers(base.Command):
     def read_order(
         self, parsed_args: argparse.Namespace
     ) -> server_order.ServersOrder:
-        outcome = server_order.read_order(
+        return server_order.read_order(
             self.cloud,
             server_request.ServersRequest(
                 render.make_choice(parsed_args),
@@ -65,9 +65,6 @@ class _RenderServers(base.Command):
             ),
             not parsed_args.no_fit_check,
         )
-        for warning in outcome.warnings:
-            print(warning, file=self.app.stderr)
-        return outcome.order
 
 
 class RenderTerraform(_RenderServers):
@@ -80,7 +77,8 @@ class RenderTerraform(_RenderServers):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         order = self.read_order(parsed_args)
-        render.give_out(self, parsed_args, (terraform.render(order),))
+        found = (terraform.render(order),)
+        render.give_out(self, parsed_args, found, order.found.warnings)
 
 
 class RenderHeat(_RenderServers):
@@ -94,7 +92,8 @@ class RenderHeat(_RenderServers):
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         order = self.read_order(parsed_args)
-        render.give_out(self, parsed_args, (heat.render(order),))
+        found = (heat.render(order),)
+        render.give_out(self, parsed_args, found, order.found.warnings)
 
 
 class RenderMagnum(base.Command):
@@ -133,6 +132,5 @@ class RenderMagnum(base.Command):
             ),
             not parsed_args.no_fit_check,
         )
-        for warning in order.found.warnings:
-            print(warning, file=self.app.stderr)
-        render.give_out(self, parsed_args, (magnum.render(order),))
+        found = (magnum.render(order),)
+        render.give_out(self, parsed_args, found, order.found.warnings)

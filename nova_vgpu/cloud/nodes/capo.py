@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from nova_vgpu.cloud.nodes import cluster_api
 from nova_vgpu.cloud.nodes import documents
 from nova_vgpu.cloud.nodes import gpu_operator
+from nova_vgpu.cloud.nodes import node_comments
 from nova_vgpu.cloud.nodes import node_order
 from nova_vgpu.cloud.nodes import smoke_test
 
@@ -59,15 +60,16 @@ def render(order: node_order.ClusterOrder) -> tuple[documents.Document, ...]:
 
 
 def _describe_machines(order: node_order.ClusterOrder) -> Iterator[str]:
-    request = order.request
+    found = order.found
     yield f'{PARTS["machines"]}, for the management cluster: kubectl apply -f'
-    yield f'{_count_workers(order)}: {node_order.describe_kind(order.workers)}'
-    if order.control_plane is not None:
+    workers = node_comments.describe_kind(found.workers)
+    yield f'{_count_workers(order)}: {workers}'
+    if found.control_plane is not None:
         yield (
-            f'Control plane, {request.control_plane.nodes}: '
-            f'{node_order.describe_kind(order.control_plane)}'
+            f'Control plane, {order.request.control_plane.nodes}: '
+            f'{node_comments.describe_kind(found.control_plane)}'
         )
-    yield from node_order.describe_check(order.image, order.is_checked)
+    yield from node_comments.describe_check(found)
 
 
 def _count_workers(order: node_order.ClusterOrder) -> str:
@@ -95,8 +97,8 @@ def _describe_operator(order: node_order.ClusterOrder) -> Iterator[str]:
 def _describe_smoke(order: node_order.ClusterOrder) -> Iterator[str]:
     yield f'{PARTS["smoke-test"]}, for the cluster: kubectl apply -f'
     yield (
-        f'Adds vectors with CUDA on {order.workers.gpus} of each node. Ready '
-        'where all work:'
+        f'Adds vectors with CUDA on {order.found.workers.gpus} of each node. '
+        'Ready where all work:'
     )
     name = smoke_test.name_of(order)
     yield f'kubectl rollout status daemonset/{name} --timeout=30m'

@@ -23,6 +23,7 @@ import json
 import typing
 
 from nova_vgpu.cloud.nodes import node_order
+from nova_vgpu.cloud.nodes import node_reading
 from nova_vgpu.cloud.nodes import node_request
 from nova_vgpu.cloud.nodes import registration
 
@@ -54,7 +55,7 @@ class _Maker:
         self._is_old = order.request.api is node_request.APIVersion.V1BETA1
 
     def make(self) -> tuple[_Object, ...]:
-        request, workers = self._request, self._order.workers
+        request, workers = self._request, self._order.found.workers
         machines = self._make_machine_template(request.name, workers)
         bootstrap = self._make_template(
             _BOOTSTRAP,
@@ -63,7 +64,7 @@ class _Maker:
             {'joinConfiguration': self._make_registration(workers)},
         )
         deployment = self._make_deployment(machines, bootstrap)
-        control = self._order.control_plane
+        control = self._order.found.control_plane
         if control is None:
             return machines, bootstrap, deployment
         name = request.control_plane_name
@@ -103,9 +104,9 @@ class _Maker:
         return {**group, 'kind': target['kind'], 'name': name}
 
     def _make_machine_template(
-        self, name: str, kind: node_order.NodeKind
+        self, name: str, kind: node_reading.NodeKind
     ) -> _Object:
-        request, image = self._request, self._order.image
+        request, image = self._request, self._order.found.image
         flavor = kind.flavor.name
         spec: _Object = {
             'flavor': flavor if self._is_old else {'filter': {'name': flavor}},
@@ -122,7 +123,7 @@ class _Maker:
         )
 
     def _make_registration(
-        self, kind: node_order.NodeKind, is_control_plane: bool = False
+        self, kind: node_reading.NodeKind, is_control_plane: bool = False
     ) -> _Object:
         pool = _CONTROL_PLANE_POOL if is_control_plane else self._request.pool
         labels = registration.make_labels(kind.gpus, pool)
@@ -184,7 +185,7 @@ class _Maker:
 
     def _make_annotations(self) -> dict[str, str]:
         """What the autoscaler reads, also of a deployment without machines."""
-        request, kind = self._request, self._order.workers
+        request, kind = self._request, self._order.found.workers
         size = kind.flavor.size
         disk = request.root_volume_gib or size.disk_gib
         found = {
@@ -205,7 +206,7 @@ class _Maker:
         return found
 
     def _make_control_plane(
-        self, kind: node_order.NodeKind, template: _Object
+        self, kind: node_reading.NodeKind, template: _Object
     ) -> _Object:
         request = self._request
         node = self._make_registration(kind, is_control_plane=True)

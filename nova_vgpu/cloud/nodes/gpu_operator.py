@@ -32,7 +32,7 @@ def make_values(order: node_order.ClusterOrder) -> dict[str, typing.Any]:
         'sandboxWorkloads': {'enabled': False},
         'vgpuManager': {'enabled': False},
     }
-    control = order.control_plane
+    control = order.found.control_plane
     if control is not None and control.gpus.count:
         # The chart tolerates the first one only.
         keys = (registration.RESOURCE, registration.CONTROL_PLANE_KEY)

@@ -85,8 +85,8 @@ def _choose_index(order: server_order.ServersOrder) -> str:
     """What Heat replaces by a number, wherever it is: in no other name."""
     request = order.request
     given = (
-        order.kind.flavor.name,
-        order.image.name,
+        order.found.workers.flavor.name,
+        order.found.image.name,
         request.network or '',
         request.key_name or '',
         request.availability_zone or '',
@@ -100,10 +100,10 @@ def _choose_index(order: server_order.ServersOrder) -> str:
 def _make_server(
     order: server_order.ServersOrder, index: str
 ) -> dict[str, typing.Any]:
-    request, image = order.request, order.image
+    request, image = order.request, order.found.image
     properties: dict[str, typing.Any] = {
         'name': f'{request.name}-{index}',
-        'flavor': order.kind.flavor.name,
+        'flavor': order.found.workers.flavor.name,
         'networks': [{'network': request.network}],
     }
     source = image.name if order.is_image_by_name else image.id

@@ -25,8 +25,9 @@ import shlex
 from nova_vgpu.cloud import names
 from nova_vgpu.cloud import reader
 from nova_vgpu.cloud.nodes import documents
+from nova_vgpu.cloud.nodes import node_comments
 from nova_vgpu.cloud.nodes import node_gpus
-from nova_vgpu.cloud.nodes import node_order
+from nova_vgpu.cloud.nodes import node_reading
 from nova_vgpu.cloud.nodes import node_request
 from nova_vgpu.cloud.nodes import registration
 
@@ -52,19 +53,16 @@ class NodeGroupOrder:
     """A node group that can be rendered, and what the cloud has for it."""
 
     request: NodeGroupRequest
-    found: node_order.Found
-    is_checked: bool = True
+    found: node_reading.Found
 
 
 def find_problems(request: NodeGroupRequest) -> Iterator[str]:
     """What is missing or invalid, whatever the flavor is."""
     yield from node_request.find_choice_problems(request.choice)
-    for option, value, what in (
+    yield from node_request.find_missing(
         ('--cluster', request.cluster, 'the name of the cluster in Magnum'),
         ('--image', request.image, 'the image of the nodes in Glance'),
-    ):
-        if not value:
-            yield f'{option} is missing: {what}.'
+    )
     yield from node_request.find_text_problems(
         ('--cluster', request.cluster or None)
     )
@@ -81,17 +79,16 @@ def read_order(
 
     :raises NodesRefused: with everything that is missing, invalid or absent.
     """
-    sought = node_order.Sought(
+    sought = node_reading.Sought(
         request.choice,
         request.image,
         request.nodes,
         request.most_nodes or request.nodes,
         request.root_volume_gib,
     )
-    found = node_order.read_servers(
-        cloud, sought, find_problems(request), is_checked
-    )
-    return NodeGroupOrder(request, found, is_checked)
+    problems = find_problems(request)
+    found = node_reading.read(cloud, sought, problems, is_checked)
+    return NodeGroupOrder(request, found)
 
 
 def render(order: NodeGroupOrder) -> documents.Document:
@@ -107,8 +104,8 @@ def render(order: NodeGroupOrder) -> documents.Document:
 
 def _describe(order: NodeGroupOrder) -> Iterator[str]:
     yield f'{FILE}: creates a node group of cluster {order.request.cluster}'
-    yield f'Nodes: {node_order.describe_kind(order.found.kind)}'
-    yield from node_order.describe_check(order.found.image, order.is_checked)
+    yield f'Nodes: {node_comments.describe_kind(order.found.workers)}'
+    yield from node_comments.describe_check(order.found)
     labels, taints = _list_registration(order)
     yield 'If the driver of Magnum ignores labels and taints, for each node:'
     yield f'kubectl label node NODE {" ".join(labels)}'
@@ -120,7 +117,7 @@ def _list_registration(
     order: NodeGroupOrder,
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The labels and the taints of the nodes, as kubectl takes them."""
-    gpus, request = order.found.kind.gpus, order.request
+    gpus, request = order.found.workers.gpus, order.request
     labels = registration.make_labels(gpus, request.pool)
     taints = registration.make_taints(gpus, request.has_taint)
     return (
@@ -130,7 +127,7 @@ def _list_registration(
 
 
 def _list_words(order: NodeGroupOrder) -> Iterator[tuple[str, ...]]:
-    request, kind = order.request, order.found.kind
+    request, kind = order.request, order.found.workers
     labels, taints = _list_registration(order)
     # With "=", as a name may begin with a hyphen.
     yield (f'--flavor={kind.flavor.name}',)

@@ -130,7 +130,7 @@ def parse_reference(text: str) -> ImageReference | None:
 def find_problems(request: ClusterRequest) -> Iterator[str]:
     """What is missing or invalid, whatever the flavor is."""
     yield from find_choice_problems(request.choice)
-    for option, value, what in (
+    yield from find_missing(
         ('--cluster', request.cluster, 'the name of the cluster'),
         ('--image', request.image, 'the image of the nodes in Glance'),
         (
@@ -138,9 +138,7 @@ def find_problems(request: ClusterRequest) -> Iterator[str]:
             request.kubernetes_version,
             'the version in that image, for example v1.34.2',
         ),
-    ):
-        if not value:
-            yield f'{option} is missing: {what}.'
+    )
     yield from _find_bad_names(request)
     yield from _find_bad_numbers(request)
     version = request.kubernetes_version
@@ -152,6 +150,13 @@ def find_problems(request: ClusterRequest) -> Iterator[str]:
     ):
         if reference is not None and parse_reference(reference) is None:
             yield _refuse(option, reference, 'registry.example.org/gpu/name:1')
+
+
+def find_missing(*needed: tuple[str, str | None, str]) -> Iterator[str]:
+    """Options that are needed, with what they are for."""
+    for option, value, what in needed:
+        if not value:
+            yield f'{option} is missing: {what}.'
 
 
 def find_choice_problems(choice: node_gpus.FlavorChoice) -> Iterator[str]:

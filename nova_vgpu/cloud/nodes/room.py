@@ -32,6 +32,28 @@ UNCHECKED = '--no-fit-check renders without asking Placement.'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Zone:
+    """An availability zone, and the aggregates whose hosts it has."""
+
+    name: str
+    aggregates: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Check:
+    """How far it is known that nodes fit.
+
+    ``unheeded_zone`` is where they are to be, if its hosts are not known.
+    """
+
+    is_made: bool = True
+    unheeded_zone: str | None = None
+
+
+MADE = Check()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Wanted:
     """So many servers of a flavor, up to ``most`` of them later."""
 
@@ -39,6 +61,11 @@ class Wanted:
     servers: int
     most: int
     boots_from_volume: bool = False
+    zone: Zone | None = None
+
+    def __str__(self) -> str:
+        where = f' in zone {self.zone.name}' if self.zone else ''
+        return f'flavor {self.flavor.name}{where}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -47,6 +74,24 @@ class Outcome:
 
     problems: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+
+
+def find_zone(cloud: reader.Cloud, name: str | None) -> Zone | None:
+    """The zone of a name; None if no aggregate makes it, as Nova's default.
+
+    :raises CloudError: if Nova refuses or does not answer.
+    """
+    found = cloud.list_zone_aggregates(name) if name is not None else ()
+    return Zone(name, found) if name is not None and found else None
+
+
+def find_zone_warnings(check: Check) -> Iterator[str]:
+    """That a zone could not be heeded."""
+    if check.unheeded_zone is not None:
+        yield (
+            'Room was checked in all zones: no aggregate of Nova has zone '
+            f'{check.unheeded_zone}. Nodes may not fit into that zone.'
+        )
 
 
 def check(cloud: reader.Cloud, wanted: Iterable[Wanted]) -> Outcome:
@@ -58,7 +103,11 @@ def check(cloud: reader.Cloud, wanted: Iterable[Wanted]) -> Outcome:
     warnings: list[str] = []
     for each in _add_up(wanted):
         try:
-            room = flavor_listing.count_room(cloud, _without_disk(each))
+            room = flavor_listing.count_room(
+                cloud,
+                _without_disk(each),
+                each.zone.aggregates if each.zone else (),
+            )
         except exception.PlacementForbidden as error:
             raise exception.PlacementForbidden(
                 f'{error} {UNCHECKED}'
@@ -69,26 +118,14 @@ def check(cloud: reader.Cloud, wanted: Iterable[Wanted]) -> Outcome:
     return Outcome(tuple(problems), tuple(warnings))
 
 
-def require(cloud: reader.Cloud, wanted: Wanted) -> tuple[str, ...]:
-    """Check that servers of one flavor fit; gives warnings.
-
-    :raises NodesRefused: if they do not.
-    """
-    found = check(cloud, [wanted])
-    if found.problems:
-        raise exception.NodesRefused(found.problems)
-    return found.warnings
-
-
 def find_problems(wanted: Wanted, room: flavor_listing.Room) -> Iterator[str]:
     """Why the servers do not fit."""
-    name = wanted.flavor.name
     if room.refusal is not None:
-        yield f'No server with flavor {name} can be built: {room.refusal}'
+        yield f'No server with {wanted} can be built: {room.refusal}'
     elif room.servers < wanted.servers:
         yield (
-            f'Not enough room for nodes with flavor {name}: {wanted.servers} '
-            f'are asked for, {room.servers} fit, by what Placement has left '
+            f'Not enough room for nodes with {wanted}: {wanted.servers} are '
+            f'asked for, {room.servers} fit, by what Placement has left '
             'of processors, memory, disk and GPUs. Ask for fewer, or for '
             'another flavor: "openstack vgpu flavor list" shows what fits.'
         )
@@ -98,17 +135,17 @@ def find_warnings(wanted: Wanted, room: flavor_listing.Room) -> Iterator[str]:
     """What a cluster cannot grow to."""
     if room.servers < wanted.most:
         yield (
-            f'Nodes with flavor {wanted.flavor.name}: {wanted.most} are the '
-            f'most, {room.servers} fit now.'
+            f'Nodes with {wanted}: {wanted.most} are the most, '
+            f'{room.servers} fit now.'
         )
 
 
 def _add_up(wanted: Iterable[Wanted]) -> Iterator[Wanted]:
-    """One entry for each flavor."""
-    by_flavor = collections.defaultdict(list)
+    """One entry for each flavor, and zone."""
+    found = collections.defaultdict(list)
     for each in wanted:
-        by_flavor[each.flavor.name].append(each)
-    for same in by_flavor.values():
+        found[each.flavor.name, each.zone].append(each)
+    for same in found.values():
         yield dataclasses.replace(
             same[0],
             servers=sum(each.servers for each in same),

@@ -15,64 +15,51 @@
 import dataclasses
 
 from nova_vgpu.cloud import reader
-from nova_vgpu.cloud.nodes import node_order
+from nova_vgpu.cloud.nodes import node_comments
+from nova_vgpu.cloud.nodes import node_reading
 from nova_vgpu.cloud.nodes import server_request
-from nova_vgpu.cloud.orders import image_store
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ServersOrder:
-    """Servers that can be rendered; ``is_checked`` is whether they fit now."""
+    """Servers that can be rendered."""
 
     request: server_request.ServersRequest
-    kind: node_order.NodeKind
-    image: image_store.Image
-    is_checked: bool = True
+    found: node_reading.Found
 
     @property
     def is_image_by_name(self) -> bool:
         """Whether the image was asked for by its name, not by its ID."""
-        return self.request.image == self.image.name
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
-    """An order, and what an engineer should know of it."""
-
-    order: ServersOrder
-    warnings: tuple[str, ...] = ()
+        return self.request.image == self.found.image.name
 
 
 def read_order(
     cloud: reader.Cloud,
     request: server_request.ServersRequest,
     is_checked: bool = True,
-) -> Outcome:
+) -> ServersOrder:
     """Complete a request with what the cloud has for it.
 
     :param is_checked: whether Placement is asked if the servers fit.
     :raises NodesRefused: with everything that is missing, invalid or absent.
     """
-    found = node_order.read_servers(
-        cloud,
-        node_order.Sought(
-            request.choice,
-            request.image,
-            request.servers,
-            request.servers,
-            request.root_volume_gib,
-        ),
-        server_request.find_problems(request),
-        is_checked,
+    sought = node_reading.Sought(
+        request.choice,
+        request.image,
+        request.servers,
+        request.servers,
+        request.root_volume_gib,
+        request.availability_zone,
     )
-    order = ServersOrder(request, found.kind, found.image, is_checked)
-    return Outcome(order, found.warnings)
+    problems = server_request.find_problems(request)
+    found = node_reading.read(cloud, sought, problems, is_checked)
+    return ServersOrder(request, found)
 
 
 def describe(order: ServersOrder) -> tuple[str, ...]:
     """Comments about the servers."""
-    request = order.request
+    kind = node_comments.describe_kind(order.found.workers)
     return (
-        f'Servers, {request.servers}: {node_order.describe_kind(order.kind)}',
-        *node_order.describe_check(order.image, order.is_checked),
+        f'Servers, {order.request.servers}: {kind}',
+        *node_comments.describe_check(order.found),
     )

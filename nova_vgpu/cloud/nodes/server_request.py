@@ -44,13 +44,11 @@ _NAME = re.compile(r'[a-z]([-a-z0-9]*[a-z0-9])?')
 def find_problems(request: ServersRequest) -> Iterator[str]:
     """What is missing or invalid, whatever the flavor is."""
     yield from node_request.find_choice_problems(request.choice)
-    for option, value, what in (
+    yield from node_request.find_missing(
         ('--name', request.name, 'of the servers, without a number'),
         ('--image', request.image, 'the image of the servers in Glance'),
         ('--network', request.network, 'the network of the servers'),
-    ):
-        if not value:
-            yield f'{option} is missing: {what}.'
+    )
     name = request.name
     if name and (not _NAME.fullmatch(name) or len(name) > LONGEST_NAME):
         yield (

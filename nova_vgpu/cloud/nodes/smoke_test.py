@@ -67,7 +67,7 @@ def name_of(order: node_order.ClusterOrder) -> str:
 
 
 def _make_tests(order: node_order.ClusterOrder) -> list[dict[str, typing.Any]]:
-    gpus = order.workers.gpus.count
+    gpus = order.found.workers.gpus.count
     return [
         {
             'name': f'vector-add-{number}',

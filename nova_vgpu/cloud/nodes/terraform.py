@@ -75,11 +75,11 @@ def _make_variable() -> hcl.Block:
 
 
 def _make_servers(order: server_order.ServersOrder) -> hcl.Block:
-    request, image = order.request, order.image
+    request, image = order.request, order.found.image
     body = {
         'count': request.servers,
         'name': hcl.Expression(f'"{request.name}-${{count.index + 1}}"'),
-        'flavor_name': order.kind.flavor.name,
+        'flavor_name': order.found.workers.flavor.name,
     }
     blocks = [
         hcl.Block(('network',), {'name': request.network}),

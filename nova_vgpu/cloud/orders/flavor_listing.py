@@ -90,13 +90,20 @@ def select(
     )
 
 
-def count_room(cloud: reader.Cloud, flavor: flavors.Flavor) -> Room:
+def count_room(
+    cloud: reader.Cloud,
+    flavor: flavors.Flavor,
+    aggregates: Sequence[str] = (),
+) -> Room:
     """Ask Placement once.
 
+    :param aggregates: only hosts in one of them count, if any is given.
     :raises PlacementError: if it refuses or does not answer.
     """
     try:
-        found = cloud.read_candidates(flavor_query.make_query(flavor))
+        found = cloud.read_candidates(
+            flavor_query.make_query(flavor, aggregates)
+        )
     except client.BadRequest as error:
         # Nova gets the same answer, and finds no host.
         return Room(0, str(error))

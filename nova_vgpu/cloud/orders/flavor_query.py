@@ -22,6 +22,7 @@ a host with each other: eight of eight are 16 million combinations. So one GPU
 of each model is asked for here, and ``fitting.pool`` does the rest.
 """
 
+from collections.abc import Sequence
 import math
 
 from nova_vgpu.cloud.orders import flavors
@@ -34,8 +35,13 @@ _EMULATOR_APART = ('hw:emulator_threads_policy', 'isolate')
 _DISABLED = '!COMPUTE_STATUS_DISABLED'
 
 
-def make_query(flavor: flavors.Flavor) -> dict[str, str]:
-    """The parameters of a request for allocation candidates."""
+def make_query(
+    flavor: flavors.Flavor, aggregates: Sequence[str] = ()
+) -> dict[str, str]:
+    """The parameters of a request for allocation candidates.
+
+    :param aggregates: those of an availability zone, by their UUIDs.
+    """
     groups = {group.name: group for group in flavor.groups}
     unnamed = groups.pop('', flavors.Group(''))
     amounts = dict(unnamed.amounts)
@@ -46,6 +52,8 @@ def make_query(flavor: flavors.Flavor) -> dict[str, str]:
         if name not in given:
             amounts[name] = amount
     query = {'root_required': _DISABLED}
+    if aggregates:
+        query['member_of'] = f'in:{",".join(aggregates)}'
     devices = whole_gpu_order.list_devices(flavor)
     policy = flavor.policy
     if policy is None and len(groups) <= 1 < len(groups) + len(devices):

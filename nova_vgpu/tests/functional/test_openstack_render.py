@@ -16,8 +16,10 @@ What the commands print is in the documentation: it is kept in
 ``doc/source/examples`` and compared here.
 """
 
+import contextlib
 import importlib
 import pathlib
+import sqlite3
 import typing
 import uuid
 
@@ -164,6 +166,72 @@ class RenderTest(base.CloudTest):
         )
         self.assertNotIn('replicas', objects[-1]['spec'])
         self.assertIn('flavor gpu-a40: 9 are the most, 6 fit now', stderr)
+
+    def make_zone(self, name: str, host: str) -> None:
+        """Nova tells Placement of hosts in aggregates.
+
+        It refuses to give hosts with servers another zone, so that is written
+        into its database.
+        """
+        compute = self.connection.compute
+        made = compute.create_aggregate(name=name)
+        self.addCleanup(compute.delete_aggregate, made)
+        compute.add_host_to_aggregate(made, host)
+        self.addCleanup(compute.remove_host_from_aggregate, made, host)
+        row = (made.id, 'availability_zone', name)
+        with contextlib.closing(
+            sqlite3.connect(self.cloud.path / 'nova_api.sqlite')
+        ) as database:
+            database.execute(
+                'INSERT INTO aggregate_metadata (aggregate_id, key, value) '
+                'VALUES (?, ?, ?)',
+                row,
+            )
+            database.commit()
+        self.addCleanup(self.remove_metadata, made.id)
+
+    def remove_metadata(self, aggregate: str) -> None:
+        with contextlib.closing(
+            sqlite3.connect(self.cloud.path / 'nova_api.sqlite')
+        ) as database:
+            database.execute(
+                'DELETE FROM aggregate_metadata WHERE aggregate_id = ?',
+                (aggregate,),
+            )
+            database.commit()
+
+    def test_room_is_that_of_the_zone(self) -> None:
+        self.make_zone('old', 'compute1')
+        self.make_zone('new', 'compute2')
+        words = ('gpu-a40', '--nodes', '3', '--image', IMAGE)
+        capo_words = ('capo', *words, *CLUSTER, *DRIVER, '--failure-domain')
+        heat_words = ('heat', *words, '--name', 'a', '--network', 'b')
+        for command in (capo_words, (*heat_words, '--availability-zone')):
+            code, stdout, stderr = self.run_command('render', *command, 'old')
+            self.assertEqual((1, ''), (code, stdout))
+            self.assertIn('zone old: 3 are asked for, 0 fit,', stderr)
+            code, stdout, stderr = self.run_command('render', *command, 'new')
+            self.assertEqual((0, ''), (code, stderr))
+            self.assertNotIn('all zones', stdout)
+        # Hosts of no zone are in the default one, which no aggregate makes.
+        code, stdout, stderr = self.run_command('render', *capo_words, 'nova')
+        self.assertEqual(0, code)
+        self.assertIn('no aggregate of Nova has zone nova', stderr)
+        self.assertIn('# Room was checked in all zones', stdout)
+
+    def test_nodes_without_memory_for_pods(self) -> None:
+        self.make_flavor('small', A40, flavors.Size(1, 1024, 40))
+        server = ('--name', 'a', '--network', 'b')
+        for command, more in (
+            ('magnum', ('--cluster', 'demo')),
+            ('heat', server),
+            ('terraform', server),
+        ):
+            code, stdout, stderr = self.run_command(
+                *('render', command, 'small', *more, '--image', IMAGE)
+            )
+            self.assertEqual((1, ''), (code, stdout))
+            self.assertIn('1024 MiB of memory, of which 643', stderr)
 
     def test_a_type_leads_to_the_flavor_that_brings_it(self) -> None:
         objects, _ = self.render('--type', 'nvidia a40-8q', *DRIVER)

@@ -17,7 +17,9 @@ import typing
 
 from nova_vgpu.cloud.nodes import node_gpus
 from nova_vgpu.cloud.nodes import node_order
+from nova_vgpu.cloud.nodes import node_reading
 from nova_vgpu.cloud.nodes import node_request
+from nova_vgpu.cloud.nodes import room
 from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.cloud.orders import image_store
 
@@ -28,6 +30,7 @@ DRIVER = node_request.DriverRequest(
     image='registry.example.org/nvidia/vgpu-guest-driver:580.95.05',
     licence_secret='gpu-licence',
 )
+UNCHECKED = room.Check(is_made=False)
 IMAGE = image_store.Image('image-id', 'ubuntu-24.04-k8s', 'uefi', 'q35')
 REQUEST = node_request.ClusterRequest(
     node_gpus.FlavorChoice('gpu-a40'),
@@ -43,16 +46,16 @@ def kind(
     name: str = 'gpu-a40',
     gpus: node_gpus.NodeGPUs = VGPU,
     extra_specs: typing.Mapping[str, str] | None = None,
-) -> node_order.NodeKind:
+) -> node_reading.NodeKind:
     flavor = flavors.parse(name, extra_specs or {}, SIZE)
-    return node_order.NodeKind(flavor, gpus)
+    return node_reading.NodeKind(flavor, gpus)
 
 
 def order(
-    workers: node_order.NodeKind | None = None,
-    control_plane: node_order.NodeKind | None = None,
+    workers: node_reading.NodeKind | None = None,
+    control_plane: node_reading.NodeKind | None = None,
     image: image_store.Image = IMAGE,
-    is_checked: bool = True,
+    check: room.Check = room.MADE,
     **changes: typing.Any,
 ) -> node_order.ClusterOrder:
     """An order of three workers; a control plane has three nodes, too."""
@@ -62,8 +65,5 @@ def order(
         )
     return node_order.ClusterOrder(
         dataclasses.replace(REQUEST, **changes),
-        workers or kind(),
-        image,
-        control_plane,
-        is_checked,
+        node_reading.Found(workers or kind(), image, control_plane, check),
     )

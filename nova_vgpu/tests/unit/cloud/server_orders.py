@@ -16,7 +16,8 @@ import dataclasses
 import typing
 
 from nova_vgpu.cloud.nodes import node_gpus
-from nova_vgpu.cloud.nodes import node_order
+from nova_vgpu.cloud.nodes import node_reading
+from nova_vgpu.cloud.nodes import room
 from nova_vgpu.cloud.nodes import server_order
 from nova_vgpu.cloud.nodes import server_request
 from nova_vgpu.cloud.orders import image_store
@@ -32,15 +33,13 @@ REQUEST = server_request.ServersRequest(
 
 
 def order(
-    kind: node_order.NodeKind | None = None,
+    kind: node_reading.NodeKind | None = None,
     image: image_store.Image = node_orders.IMAGE,
-    is_checked: bool = True,
+    check: room.Check = room.MADE,
     **changes: typing.Any,
 ) -> server_order.ServersOrder:
     """An order of three servers."""
     return server_order.ServersOrder(
         dataclasses.replace(REQUEST, **changes),
-        kind or node_orders.kind(),
-        image,
-        is_checked,
+        node_reading.Found(kind or node_orders.kind(), image, check=check),
     )

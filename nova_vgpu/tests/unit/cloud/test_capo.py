@@ -27,6 +27,7 @@ from nova_vgpu.cloud.nodes import capo
 from nova_vgpu.cloud.nodes import node_gpus
 from nova_vgpu.cloud.nodes import node_order
 from nova_vgpu.cloud.nodes import node_request
+from nova_vgpu.cloud.nodes import room
 from nova_vgpu.cloud.orders import image_store
 from nova_vgpu.tests.unit.cloud import node_orders
 
@@ -104,7 +105,9 @@ class TestMachines(testtools.TestCase):
                 for each in objects
             }
             references = list(self.list_references(objects, order))
-            self.assertEqual(3 if order.control_plane else 2, len(references))
+            self.assertEqual(
+                3 if order.found.control_plane else 2, len(references)
+            )
             self.assertEqual(set(), set(references) - there)
 
     def list_references(
@@ -454,7 +457,16 @@ class TestFiles(testtools.TestCase):
     def test_a_reader_is_told_what_was_checked(self) -> None:
         for order, words in (
             (ORDERS[0], 'Placement had room for these nodes'),
-            (node_orders.order(is_checked=False), 'NOT CHECKED'),
+            (node_orders.order(check=node_orders.UNCHECKED), 'NOT CHECKED'),
+            (
+                node_orders.order(check=room.Check(unheeded_zone='gpu')),
+                'Room was checked in all zones, not in zone gpu alone.',
+            ),
+            (
+                ORDERS[1],
+                'for workers and for control plane, each counted alone, when',
+            ),
+            (ORDERS[2], 'Placement had room for these nodes when'),
             (ORDERS[0], 'firmware uefi, machine type q35'),
             (
                 node_orders.order(image=image_store.Image('id', 'bare')),

@@ -119,7 +119,7 @@ class TestHeat(testtools.TestCase):
         )
 
     def test_a_reader_is_told_what_was_checked(self) -> None:
-        order = server_orders.order(is_checked=False)
+        order = server_orders.order(check=node_orders.UNCHECKED)
         self.assertIn('# NOT CHECKED', heat.render(order).text)
         text = heat.render(server_orders.order()).text
         self.assertIn('# Servers, 3: flavor gpu-a40, 1 vGPU A40-8Q', text)

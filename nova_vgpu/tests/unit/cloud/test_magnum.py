@@ -21,7 +21,7 @@ import testtools
 
 from nova_vgpu.cloud.nodes import magnum
 from nova_vgpu.cloud.nodes import node_gpus
-from nova_vgpu.cloud.nodes import node_order
+from nova_vgpu.cloud.nodes import node_reading
 from nova_vgpu.tests.unit.cloud import node_orders
 
 REQUEST = magnum.NodeGroupRequest(
@@ -52,9 +52,11 @@ def make_parser() -> argparse.ArgumentParser:
 
 class TestMagnum(testtools.TestCase):
     def order(
-        self, kind: node_order.NodeKind | None = None, **changes: typing.Any
+        self, kind: node_reading.NodeKind | None = None, **changes: typing.Any
     ) -> magnum.NodeGroupOrder:
-        found = node_order.Found(kind or node_orders.kind(), node_orders.IMAGE)
+        found = node_reading.Found(
+            kind or node_orders.kind(), node_orders.IMAGE
+        )
         return magnum.NodeGroupOrder(
             dataclasses.replace(REQUEST, **changes), found
         )

@@ -10,11 +10,18 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+from collections.abc import Mapping
+import dataclasses
+
 import testtools
 
-from nova_vgpu.cloud.nodes import node_order
+from nova_vgpu.cloud import reader
+from nova_vgpu.cloud.nodes import node_gpus
+from nova_vgpu.cloud.nodes import node_reading
+from nova_vgpu.cloud.nodes import node_request
 from nova_vgpu.cloud.nodes import reservations
 from nova_vgpu.cloud.nodes import room
+from nova_vgpu.cloud.orders import fitting
 from nova_vgpu.cloud.orders import flavor_listing
 from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.cloud.orders import image_store
@@ -51,6 +58,46 @@ class TestRoom(testtools.TestCase):
             self.assertEqual(not words, not found)
 
 
+class _Cloud(reader.Cloud):
+    """It has zone "gpu", and nothing is free."""
+
+    def __init__(self) -> None:
+        self.asked: list[str | None] = []
+
+    def list_zone_aggregates(self, zone: str) -> tuple[str, ...]:
+        return ('a', 'b') if zone == 'gpu' else ()
+
+    def read_candidates(self, query: Mapping[str, str]) -> fitting.Candidates:
+        self.asked.append(query.get('member_of'))
+        return fitting.Candidates({}, {})
+
+
+class TestZone(testtools.TestCase):
+    def test_only_hosts_of_the_zone_count(self) -> None:
+        cloud = _Cloud()
+        zone = room.find_zone(cloud, 'gpu')
+        found = room.check(
+            cloud,
+            [
+                room.Wanted(FLAVOR, 3, 3, zone=zone),
+                room.Wanted(FLAVOR, 3, 3),
+                room.Wanted(FLAVOR, 1, 1),
+            ],
+        )
+        self.assertEqual(['in:a,b', None], cloud.asked)
+        self.assertIn('gpu-a40 in zone gpu: 3 are asked', found.problems[0])
+        self.assertIn('flavor gpu-a40: 4 are asked', found.problems[1])
+
+    def test_a_zone_of_no_aggregate_is_told(self) -> None:
+        self.assertIsNone(room.find_zone(_Cloud(), 'nova'))
+        self.assertIsNone(room.find_zone(_Cloud(), None))
+        (found,) = room.find_zone_warnings(room.Check(unheeded_zone='nova'))
+        self.assertIn(
+            'in all zones: no aggregate of Nova has zone nova', found
+        )
+        self.assertEqual([], list(room.find_zone_warnings(room.MADE)))
+
+
 class TestReservation(testtools.TestCase):
     def test_what_is_held_back(self) -> None:
         for vcpus, ram, expected in (
@@ -60,6 +107,34 @@ class TestReservation(testtools.TestCase):
         ):
             found = reservations.reserve(flavors.Size(vcpus, ram))
             self.assertEqual(reservations.Reservation(*expected), found)
+
+
+class TestKind(testtools.TestCase):
+    def test_a_flavor_that_makes_no_node_is_refused_by_every_command(
+        self,
+    ) -> None:
+        """Only Cluster API's is told of a driver."""
+        gpus = node_gpus.NodeGPUs(1, 'A40-8Q')
+        choice = node_gpus.FlavorChoice('x')
+        for size, changes, words in (
+            (flavors.Size(4, 16384, 40), {}, ''),
+            (flavors.Size(1, 1024, 40), {}, '1024 MiB of memory, of which'),
+            (flavors.Size(4, 16384, 0), {}, 'has no root disk'),
+            (flavors.Size(4, 16384, 0), {'root_volume_gib': 9}, ''),
+            (
+                flavors.Size(4, 16384, 40),
+                {'driver': node_request.DriverRequest()},
+                '--driver-image is missing',
+            ),
+        ):
+            sought = dataclasses.replace(
+                node_reading.Sought(choice, None, 1, 1),
+                **changes,
+            )
+            kind = node_reading.NodeKind(flavors.parse('x', {}, size), gpus)
+            found = '\n'.join(node_reading.find_kind_problems(kind, sought))
+            self.assertIn(words, found)
+            self.assertEqual(not words, not found)
 
 
 class TestFirmware(testtools.TestCase):
@@ -75,6 +150,6 @@ class TestFirmware(testtools.TestCase):
             ('uefi', None, 'openstack vgpu image set some-id'),
         ):
             image = image_store.Image('some-id', 'name', firmware, machine)
-            found = '\n'.join(node_order.find_firmware_warnings(image))
+            found = '\n'.join(node_reading.find_firmware_warnings(image))
             self.assertIn(words, found)
             self.assertEqual(not words, not found)

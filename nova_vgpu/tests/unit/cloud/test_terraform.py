@@ -131,7 +131,7 @@ class TestTerraform(testtools.TestCase):
             self.assertEqual(name, unquote(found['flavor_name']))
 
     def test_a_reader_is_told_what_was_checked(self) -> None:
-        order = server_orders.order(is_checked=False)
+        order = server_orders.order(check=node_orders.UNCHECKED)
         self.assertIn('# NOT CHECKED', terraform.render(order).text)
         text = terraform.render(server_orders.order()).text
         self.assertIn('# Servers, 3: flavor gpu-a40, 1 vGPU A40-8Q', text)
