@@ -197,7 +197,8 @@ def _add_cluster_options(parser: argparse.ArgumentParser) -> None:
         choices=[each.value for each in node_request.APIVersion],
         default=node_request.APIVersion.V1BETA2.value,
         help='Version of the kinds of Cluster API and its provider (default: '
-        f'{node_request.APIVersion.V1BETA2.value}).',
+        f'{node_request.APIVersion.V1BETA2.value}, which needs CAPO 0.15 and '
+        'Cluster API 1.11, or newer).',
     )
 
 

@@ -24,6 +24,7 @@ from nova_vgpu.cloud.nodes import documents
 from nova_vgpu.cloud.nodes import gpu_operator
 from nova_vgpu.cloud.nodes import node_comments
 from nova_vgpu.cloud.nodes import node_order
+from nova_vgpu.cloud.nodes import node_request
 from nova_vgpu.cloud.nodes import smoke_test
 
 #: What can be rendered by itself, and the file that it is in.
@@ -62,6 +63,8 @@ def render(order: node_order.ClusterOrder) -> tuple[documents.Document, ...]:
 def _describe_machines(order: node_order.ClusterOrder) -> Iterator[str]:
     found = order.found
     yield f'{PARTS["machines"]}, for the management cluster: kubectl apply -f'
+    if order.request.api is node_request.APIVersion.V1BETA2:
+        yield 'It needs Cluster API 1.11 and CAPO 0.15, or newer.'
     workers = node_comments.describe_kind(found.workers)
     yield f'{_count_workers(order)}: {workers}'
     if found.control_plane is not None:
@@ -82,6 +85,12 @@ def _count_workers(order: node_order.ClusterOrder) -> str:
 def _describe_operator(order: node_order.ClusterOrder) -> Iterator[str]:
     driver = order.request.driver
     yield f'{PARTS["gpu-operator"]}, for the cluster: helm install --values'
+    yield (
+        'They are for all pools of the cluster: keep those of a pool with '
+        'vGPUs.'
+    )
+    if driver.licence_secret is not None:
+        yield 'For the licence: version 25.10 of the chart, or newer.'
     secrets = [
         name
         for name in (driver.licence_secret, driver.pull_secret)

@@ -23,7 +23,10 @@ from nova_vgpu.cloud.nodes import registration
 
 
 def make_values(order: node_order.ClusterOrder) -> dict[str, typing.Any]:
-    """The values, for the chart of version 25.3 or newer."""
+    """The values, for the chart of version 25.10 or newer.
+
+    Older ones do not know the Secret of the licence.
+    """
     found: dict[str, typing.Any] = {
         'driver': _make_driver(order.request.driver),
         'toolkit': {'enabled': True},

@@ -476,6 +476,12 @@ class TestFiles(testtools.TestCase):
             (ORDERS[1], 'Control plane, 3: flavor m1.large, no GPU'),
             (ORDERS[3], 'Workers, 0 to 5'),
             (ORDERS[0], 'namespace of the operator: gpu-licence'),
+            (
+                ORDERS[0],
+                'For the licence: version 25.10 of the chart, or newer',
+            ),
+            (ORDERS[0], 'for all pools of the cluster'),
+            (ORDERS[0], 'Cluster API 1.11 and CAPO 0.15, or newer'),
             (ORDERS[0], 'rollout status daemonset/gpu-smoke'),
             (
                 node_orders.order(
@@ -485,6 +491,12 @@ class TestFiles(testtools.TestCase):
             ),
         ):
             self.assertIn(words, self.comments(order))
+        # Which do not know the newer kinds.
+        self.assertNotIn('CAPO 0.15', self.comments(ORDERS[4]))
+        no_licence = node_request.DriverRequest(is_in_image=True)
+        self.assertNotIn(
+            '25.10', self.comments(node_orders.order(driver=no_licence))
+        )
 
     def test_a_hostile_flavor_stays_a_name(self) -> None:
         name = 'a\n---\nkind: Secret\n# "\' {{ x }} ${y}'
