@@ -57,7 +57,7 @@ def write(
 def _write(path: str, text: str, may_replace: bool) -> None:
     handle, new = tempfile.mkstemp(dir=os.path.dirname(path), prefix='.')
     try:
-        with os.fdopen(handle, 'w') as file:
+        with os.fdopen(handle, 'w', encoding='utf-8') as file:
             file.write(text)
             file.flush()
             os.fchmod(handle, 0o644)

@@ -12,6 +12,8 @@
 
 import os
 import pathlib
+import subprocess
+import sys
 from unittest import mock
 
 import fixtures
@@ -40,6 +42,30 @@ class TestOutputFiles(testtools.TestCase):
         self.assertEqual(0o644, (self.path / 'b').stat().st_mode & 0o777)
         self.assertEqual(
             (str(self.path / 'a.yaml'), str(self.path / 'b')), paths
+        )
+
+    def test_names_in_other_alphabets_are_written_in_any_locale(self) -> None:
+        """Python writes files in the encoding of the locale by default."""
+        script = (
+            'import sys\n'
+            'from nova_vgpu.cloud.nodes import documents\n'
+            'from nova_vgpu.osc import output_files\n'
+            'found = (documents.Document("a", "\\xfc\\u4e00"),)\n'
+            'output_files.write(sys.argv[1], found)\n'
+        )
+        ascii_only = {
+            'LC_ALL': 'C',
+            'PYTHONCOERCECLOCALE': '0',
+            'PYTHONUTF8': '0',
+        }
+        done = subprocess.run(
+            [sys.executable, '-c', script, str(self.path)],
+            env=os.environ | ascii_only,
+            capture_output=True,
+        )
+        self.assertEqual((0, b''), (done.returncode, done.stderr))
+        self.assertEqual(
+            '\xfc\u4e00', (self.path / 'a').read_text(encoding='utf-8')
         )
 
     def test_nothing_is_replaced_unless_that_is_asked_for(self) -> None:
