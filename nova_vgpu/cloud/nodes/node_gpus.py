@@ -132,19 +132,21 @@ def find_flavor(
 
 
 def find_problems(
-    flavor: flavors.Flavor, found: NodeGPUs, gpus: Sequence[fleet.GPU]
+    flavor: flavors.Flavor,
+    found: NodeGPUs,
+    gpus: Sequence[fleet.GPU] | None,
 ) -> Iterator[str]:
-    """Why nodes with a flavor cannot run CUDA under NVIDIA's operator."""
+    """Why nodes with a flavor cannot run CUDA under NVIDIA's operator.
+
+    :param gpus: those that serve vGPUs; None if Placement was not asked.
+    """
     if not found.count:
-        yield (
-            f'Flavor {flavor.name} brings neither vGPUs nor whole GPUs. '
-            '"openstack vgpu flavor list" shows those that do.'
-        )
+        yield _explain_no_gpu(flavor, is_known=gpus is not None)
     for title in whole_gpu_order.list_devices(flavor):
         made_by = _vendor_of_model(title.title)
         if made_by is not None and made_by.name != _NVIDIA:
             yield _explain_vendor(flavor, made_by)
-    for demand in demands.find([flavor], gpus)[flavor.name]:
+    for demand in demands.find([flavor], gpus or ())[flavor.name]:
         name = demand.kind.name or ''
         made_by = capabilities.vendor_of_type(name)
         if made_by is not None and made_by.name != _NVIDIA:
@@ -154,6 +156,33 @@ def find_problems(
                 f'Flavor {flavor.name} brings vGPUs of type {name}, which do '
                 'not offer CUDA. Use a type of the series Q or C.'
             )
+
+
+def _explain_no_gpu(flavor: flavors.Flavor, is_known: bool) -> str:
+    unknown = f'It is not known which GPUs flavor {flavor.name} brings: '
+    alias = dict(flavor.extra_specs).get(flavors.ALIAS)
+    if alias is not None:
+        return (
+            f'{unknown}it asks for {names.printable(alias)}. An alias has to '
+            'be named after a model, as "nova-vgpu config generate '
+            '--passthrough" writes it.'
+        )
+    classes = sorted(
+        name
+        for group in flavor.groups
+        for name in group.resources
+        if name.startswith('CUSTOM_')
+    )
+    if classes and not is_known:
+        return (
+            f'{unknown}it asks for {", ".join(classes)}. Leave out '
+            '--no-fit-check, so that Placement is asked, or use a resource '
+            'class that is named after a type.'
+        )
+    return (
+        f'Flavor {flavor.name} brings neither vGPUs nor whole GPUs. '
+        '"openstack vgpu flavor list" shows those that do.'
+    )
 
 
 def _explain_vendor(flavor: flavors.Flavor, made_by: vendors.Vendor) -> str:

@@ -82,6 +82,7 @@ class Reading:
     def __init__(self, cloud: reader.Cloud, is_checked: bool) -> None:
         self._cloud = cloud
         self._listed = cloud.list_flavors()
+        self._is_checked = is_checked
         self._gpus: tuple[fleet.GPU, ...] = ()
         if is_checked:
             try:
@@ -99,8 +100,14 @@ class Reading:
             self.problems.append(str(error))
             return None
         gpus = node_gpus.find(flavor, self._gpus)
-        self.problems += node_gpus.find_problems(flavor, gpus, self._gpus)
+        self._refuse(flavor, gpus)
         return NodeKind(flavor, gpus)
+
+    def _refuse(
+        self, flavor: flavors.Flavor, gpus: node_gpus.NodeGPUs
+    ) -> None:
+        known = self._gpus if self._is_checked else None
+        self.problems += node_gpus.find_problems(flavor, gpus, known)
 
     def find_control_plane(self, wanted: str) -> NodeKind | None:
         try:
@@ -110,7 +117,7 @@ class Reading:
             return None
         gpus = node_gpus.find(flavor, self._gpus)
         if gpus.count:
-            self.problems += node_gpus.find_problems(flavor, gpus, self._gpus)
+            self._refuse(flavor, gpus)
         return NodeKind(flavor, gpus)
 
     def find_image(self, wanted: str) -> image_store.Image | None:

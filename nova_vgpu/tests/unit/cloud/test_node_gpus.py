@@ -13,6 +13,7 @@
 import testtools
 
 from nova_vgpu import exception
+from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu.cloud.nodes import node_gpus
 from nova_vgpu.cloud.orders import flavors
 from nova_vgpu.tests.unit.cloud import clouds
@@ -138,9 +139,35 @@ class TestChoice(testtools.TestCase):
 
 
 class TestProblems(testtools.TestCase):
-    def find(self, flavor: flavors.Flavor) -> str:
-        found = node_gpus.find(flavor, GPUS)
-        return '\n'.join(node_gpus.find_problems(flavor, found, GPUS))
+    def find(
+        self,
+        flavor: flavors.Flavor,
+        gpus: tuple[fleet.GPU, ...] | None = GPUS,
+    ) -> str:
+        """What is wrong; without GPUs, Placement was not asked."""
+        found = node_gpus.find(flavor, gpus or ())
+        return '\n'.join(node_gpus.find_problems(flavor, found, gpus))
+
+    def test_gpus_that_a_flavor_does_not_name(self) -> None:
+        """They may well be there: that is not known."""
+        own = make('own', {'resources:CUSTOM_X': '1'})
+        alias = make('alias', {'pci_passthrough:alias': 'a100:1'})
+        unknown = 'It is not known which GPUs flavor'
+        for flavor, gpus, words in (
+            (own, None, f'{unknown} own brings: it asks for CUSTOM_X.'),
+            (own, None, 'Leave out --no-fit-check, so that Placement'),
+            (own, GPUS, ''),
+            (make('x', {'resources:CUSTOM_FPGA': '1'}), GPUS, 'neither'),
+            (alias, None, f'{unknown} alias brings: it asks for a100:1.'),
+            (alias, GPUS, f'{unknown} alias brings: it asks for a100:1.'),
+            (alias, GPUS, '"nova-vgpu config generate --passthrough"'),
+            (PLAIN, None, 'brings neither vGPUs nor whole GPUs'),
+        ):
+            found = self.find(flavor, gpus)
+            self.assertIn(words, found)
+            self.assertEqual(not words, not found)
+            if unknown in words:
+                self.assertNotIn('neither', found)
 
     def test_flavors_for_cuda(self) -> None:
         for flavor in (
