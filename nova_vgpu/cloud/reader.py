@@ -127,6 +127,7 @@ class Cloud:
                     ),
                     bool(found.is_public),
                     found.id,
+                    found.name,
                 )
                 for found in self.connection.compute.flavors(is_public='None')
             )

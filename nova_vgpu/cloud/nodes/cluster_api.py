@@ -107,7 +107,7 @@ class _Maker:
         self, name: str, kind: node_reading.NodeKind
     ) -> _Object:
         request, image = self._request, self._order.found.image
-        flavor = kind.flavor.name
+        flavor = kind.flavor.nova_name
         spec: _Object = {
             'flavor': flavor if self._is_old else {'filter': {'name': flavor}},
             'image': {'filter': {'name': image.name}}

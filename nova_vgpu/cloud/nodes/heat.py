@@ -85,7 +85,7 @@ def _choose_index(order: server_order.ServersOrder) -> str:
     """What Heat replaces by a number, wherever it is: in no other name."""
     request = order.request
     given = (
-        order.found.workers.flavor.name,
+        order.found.workers.flavor.nova_name,
         order.found.image.name,
         request.network or '',
         request.key_name or '',
@@ -103,7 +103,7 @@ def _make_server(
     request, image = order.request, order.found.image
     properties: dict[str, typing.Any] = {
         'name': f'{request.name}-{index}',
-        'flavor': order.found.workers.flavor.name,
+        'flavor': order.found.workers.flavor.nova_name,
         'networks': [{'network': request.network}],
     }
     source = image.name if order.is_image_by_name else image.id

@@ -130,7 +130,7 @@ def _list_words(order: NodeGroupOrder) -> Iterator[tuple[str, ...]]:
     request, kind = order.request, order.found.workers
     labels, taints = _list_registration(order)
     # With "=", as a name may begin with a hyphen.
-    yield (f'--flavor={kind.flavor.name}',)
+    yield (f'--flavor={kind.flavor.nova_name}',)
     yield (f'--image={order.found.image.id}',)
     yield '--node-count', str(request.nodes)
     if request.most_nodes is not None:

@@ -42,7 +42,7 @@ def describe_check(found: node_reading.Found) -> Iterator[str]:
         yield 'NOT CHECKED: whether these nodes fit (--no-fit-check).'
         return
     nodes = 'these nodes'
-    if control is not None and control.flavor.name != workers.flavor.name:
+    if control is not None and control.flavor != workers.flavor:
         nodes = 'workers and for control plane, each counted alone,'
     yield f'Placement had room for {nodes} when this was rendered.'
     if found.check.unheeded_zone is not None:

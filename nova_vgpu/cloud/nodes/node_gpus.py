@@ -120,10 +120,10 @@ def find_flavor(
     :raises NotInCloud: if there is none.
     """
     for found in listed:
-        if found.name == wanted:
+        if found.nova_name == wanted:
             return found
     for found in listed:
-        if found.id == wanted:
+        if wanted in (found.id, found.name):
             return found
     raise exception.NotInCloud(
         f'Nova has no flavor {names.printable(wanted)} that this account can '

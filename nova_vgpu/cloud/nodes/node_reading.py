@@ -214,7 +214,7 @@ def _list_wanted(
     yield dataclasses.replace(wanted, zone=zone)
     if control is None:
         return
-    if zone is not None and control.flavor.name == workers.flavor.name:
+    if zone is not None and control.flavor == workers.flavor:
         yield wanted
     nodes = sought.control_plane.nodes
     yield room.Wanted(control.flavor, nodes, nodes, is_volume)

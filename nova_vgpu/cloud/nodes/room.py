@@ -144,7 +144,7 @@ def _add_up(wanted: Iterable[Wanted]) -> Iterator[Wanted]:
     """One entry for each flavor, and zone."""
     found = collections.defaultdict(list)
     for each in wanted:
-        found[each.flavor.name, each.zone].append(each)
+        found[each.flavor, each.zone].append(each)
     for same in found.values():
         yield dataclasses.replace(
             same[0],

@@ -79,7 +79,7 @@ def _make_servers(order: server_order.ServersOrder) -> hcl.Block:
     body = {
         'count': request.servers,
         'name': hcl.Expression(f'"{request.name}-${{count.index + 1}}"'),
-        'flavor_name': order.found.workers.flavor.name,
+        'flavor_name': order.found.workers.flavor.nova_name,
     }
     blocks = [
         hcl.Block(('network',), {'name': request.network}),

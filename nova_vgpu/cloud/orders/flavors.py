@@ -78,7 +78,10 @@ SMALLEST = Size()
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flavor:
-    """A flavor; ``policy`` says whether groups may share a provider."""
+    """A flavor; ``policy`` says whether groups may share a provider.
+
+    ``name`` can be printed; ``raw_name`` is what Nova has, if that differs.
+    """
 
     name: str
     groups: tuple[Group, ...] = ()
@@ -87,6 +90,12 @@ class Flavor:
     is_public: bool = True
     id: str = ''
     extra_specs: tuple[tuple[str, str], ...] = ()
+    raw_name: str | None = None
+
+    @property
+    def nova_name(self) -> str:
+        """The name as other programs have to give it to Nova."""
+        return self.name if self.raw_name is None else self.raw_name
 
     def asks_for(self, gpu: fleet.GPU, resource_class: str) -> bool:
         return any(
@@ -100,6 +109,7 @@ def parse(
     size: Size = SMALLEST,
     is_public: bool = True,
     id: str = '',
+    raw_name: str | None = None,
 ) -> Flavor:
     """A flavor of its extra specs; groups have those about providers."""
     asked = list(_parse_keys(extra_specs))
@@ -115,6 +125,7 @@ def parse(
         is_public,
         id,
         tuple(sorted((key, str(value)) for key, value in extra_specs.items())),
+        raw_name,
     )
 
 

@@ -271,6 +271,15 @@ class RenderTest(base.CloudTest):
         )
         self.assertIn('hw_firmware_type=uefi and hw_machine_type', stderr)
 
+    def test_a_flavor_with_another_space_in_its_name(self) -> None:
+        name = 'gpu\u3000a40'
+        self.make_flavor(name, A40)
+        objects, _ = self.render(name, '--driver-in-image')
+        self.assertEqual(
+            {'filter': {'name': name}},
+            objects[0]['spec']['template']['spec']['flavor'],
+        )
+
     def test_a_flavor_without_a_disk_boots_from_a_volume(self) -> None:
         """Which then is not taken from the host's disk."""
         self.make_flavor('diskless', A40, flavors.Size(4, 16384, 0))

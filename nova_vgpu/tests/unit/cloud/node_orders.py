@@ -15,6 +15,7 @@
 import dataclasses
 import typing
 
+from nova_vgpu.cloud import names
 from nova_vgpu.cloud.nodes import node_gpus
 from nova_vgpu.cloud.nodes import node_order
 from nova_vgpu.cloud.nodes import node_reading
@@ -47,7 +48,9 @@ def kind(
     gpus: node_gpus.NodeGPUs = VGPU,
     extra_specs: typing.Mapping[str, str] | None = None,
 ) -> node_reading.NodeKind:
-    flavor = flavors.parse(name, extra_specs or {}, SIZE)
+    flavor = flavors.parse(
+        names.printable(name), extra_specs or {}, SIZE, raw_name=name
+    )
     return node_reading.NodeKind(flavor, gpus)
 
 

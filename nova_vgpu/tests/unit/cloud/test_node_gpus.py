@@ -117,6 +117,15 @@ class TestChoice(testtools.TestCase):
             ):
                 self.assertEqual(name, self.choose(gpus, **words), str(words))
 
+    def test_a_name_with_a_space_that_a_terminal_may_not_print(self) -> None:
+        """Nova accepts any space in a name."""
+        wanted = 'gpu\u3000a40'
+        flavor = flavors.parse(r'gpu\u3000a40', {}, raw_name=wanted)
+        for text in (wanted, r'gpu\u3000a40'):
+            self.assertIs(flavor, node_gpus.find_flavor((A40, flavor), text))
+        self.assertEqual('gpu-a40', A40.nova_name)
+        self.assertEqual(wanted, flavor.nova_name)
+
     def test_no_flavor_or_several(self) -> None:
         for words, text in (
             ({'flavor': 'a\x1b[2J'}, r'no flavor a\x1b[2J that'),
