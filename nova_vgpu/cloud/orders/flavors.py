@@ -125,7 +125,7 @@ def parse(
         is_public,
         id,
         tuple(sorted((key, str(value)) for key, value in extra_specs.items())),
-        raw_name,
+        None if raw_name == name else raw_name,
     )
 
 

@@ -124,6 +124,10 @@ class TestChoice(testtools.TestCase):
         for text in (wanted, r'gpu\u3000a40'):
             self.assertIs(flavor, node_gpus.find_flavor((A40, flavor), text))
         self.assertEqual('gpu-a40', A40.nova_name)
+        self.assertEqual(
+            PLAIN,
+            flavors.parse('plain', {}, id=PLAIN.id, raw_name='plain'),
+        )
         self.assertEqual(wanted, flavor.nova_name)
 
     def test_no_flavor_or_several(self) -> None:
