@@ -22,6 +22,7 @@ import shutil
 import subprocess
 
 from lab import cache
+from lab import overlay
 from lab import project
 from lab import stages
 
@@ -29,15 +30,6 @@ _SOURCE = 'root/project'
 #: They take half of the time, and kill the same program at the same steps
 #: whatever runs it: "tox -e py3" is enough for them.
 _LEFT_OUT = 'test_crashes'
-# No other process sees the mounts, and they end with the last process.
-_MOUNT = """\
-set -e
-mount -t overlay overlay -o "$1" "$2"
-mount -t proc proc "$2/proc"
-mount --rbind /dev "$2/dev"
-shift
-exec chroot "$@"
-"""
 
 
 def run(its: cache.Cache) -> bool:
@@ -59,7 +51,7 @@ def run(its: cache.Cache) -> bool:
         [
             *('unshare', '--mount', '--propagation', 'private'),
             *('--pid', '--fork', '--kill-child'),
-            *('sh', '-c', _MOUNT, 'sh', mounts, str(root)),
+            *('sh', '-c', overlay.RUN_IN_OVERLAY, 'sh', mounts, str(root)),
             *('/usr/bin/env', '-i', '-C', f'/{_SOURCE}', 'HOME=/root'),
             *(f'PATH={python}:/usr/sbin:/usr/bin', 'LC_ALL=C.UTF-8'),
             *('stestr', 'run', '--exclude-regex', _LEFT_OUT),

@@ -25,6 +25,8 @@ import pathlib
 import shutil
 import subprocess
 
+from lab import overlay
+
 SUITES = ('bookworm', 'trixie')
 _PACKAGES = (
     *('ca-certificates', 'cloud-init', 'dkms', 'gcc', 'gnupg', 'make'),
@@ -36,15 +38,6 @@ _SOURCES = (
     pathlib.Path('/etc/apt/sources.list'),
 )
 
-# No other process sees the mounts, and they end with the last process.
-_MOUNT = """\
-set -e
-mount -t overlay overlay -o "$1" "$2"
-mount -t proc proc "$2/proc"
-mount --rbind /dev "$2/dev"
-shift
-exec chroot "$@"
-"""
 _PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin'
 _SYSTEMCTL = """\
 #!/bin/sh
@@ -140,7 +133,7 @@ class Guest:
             [
                 *('unshare', '--mount', '--propagation', 'private'),
                 *('--pid', '--fork', '--kill-child'),
-                *('sh', '-c', _MOUNT, 'sh', mounts),
+                *('sh', '-c', overlay.RUN_IN_OVERLAY, 'sh', mounts),
                 *(str(self.directory / 'root'), '/usr/bin/env', '-i'),
                 *(f'PATH={_PATH}', 'HOME=/root', 'LC_ALL=C.UTF-8', *argv),
             ],

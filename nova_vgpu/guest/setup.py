@@ -180,7 +180,7 @@ def needs_licence(request: Request) -> bool:
 
 
 def choose_runtime(request: Request) -> str:
-    """A node of Kubernetes has containerd, unless it is said otherwise."""
+    """The one that was asked for; nodes of Kubernetes have containerd."""
     if request.container_runtime is None:
         return CONTAINERD if request.gpu_cluster else NO_RUNTIME
     return request.container_runtime

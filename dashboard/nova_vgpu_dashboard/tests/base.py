@@ -82,6 +82,7 @@ class _Pages:
     service_catalog: typing.Any
 
     def _setup_test_data(self) -> None:
+        # Horizon's class, beside which this one is mixed in.
         super()._setup_test_data()  # type: ignore[misc]
         endpoint = {
             'region': 'RegionOne',
@@ -95,6 +96,7 @@ class _Pages:
         ]
 
     def setUp(self) -> None:
+        # Horizon's class, beside which this one is mixed in.
         super().setUp()  # type: ignore[misc]
         self.cloud = clouds.Cloud()
         mock.patch.object(

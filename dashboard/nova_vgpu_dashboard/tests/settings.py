@@ -13,6 +13,8 @@
 """Settings of Horizon's own tests, with the panels of this package."""
 
 from openstack_dashboard import enabled as horizon_enabled
+
+# All of them, as Horizon's documentation of plugins does it.
 from openstack_dashboard.test.settings import *  # noqa: F403, H303
 from openstack_dashboard.test.settings import HORIZON_CONFIG
 from openstack_dashboard.test.settings import INSTALLED_APPS

@@ -24,7 +24,7 @@ _directory = pathlib.Path(os.environ['NOVA_VGPU_HORIZON'])
 
 DEBUG = False
 ALLOWED_HOSTS = ['127.0.0.1']
-SECRET_KEY = 'of a test'  # noqa: S105
+SECRET_KEY = 'of a test'  # noqa: S105 - nothing is secret here
 WEBROOT = '/'
 OPENSTACK_KEYSTONE_URL = os.environ['NOVA_VGPU_IDENTITY']
 # The first page of Horizon needs Neutron otherwise.
