@@ -207,6 +207,7 @@ class NovaVGPU(app.App):
             sriov_manage=sriov_manage,
             complete=source.complete,
             read_modes=source.read_modes,
+            read_guest_drivers=source.read_guest_drivers,
         )
 
     def initialize_app(self, argv: list[str]) -> None:

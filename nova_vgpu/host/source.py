@@ -22,6 +22,7 @@ from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import gpu_modes
 from nova_vgpu.host import gpu_processes
+from nova_vgpu.host import guest_drivers
 from nova_vgpu.host import isolation
 from nova_vgpu.host import nvlinks
 from nova_vgpu.host import pcie
@@ -111,6 +112,14 @@ class HostSource:
         if self.is_this_machine:
             return gpu_modes.read_modes(host)
         return values.ModesRead()
+
+    def read_guest_drivers(
+        self, host: values.Host
+    ) -> tuple[values.GuestDriver, ...]:
+        """The drivers of its guests; none are known of another machine."""
+        if self.is_this_machine:
+            return guest_drivers.read_guest_drivers(host)
+        return ()
 
     def read_isolation(self, host: values.Host) -> values.IsolationRead:
         """Whether its GPUs can be passed through, as sysfs tells."""

@@ -13,11 +13,12 @@
 """What a host has and what is wrong with it, as labels of metrics.
 
 Each of these series has the value 1; what it tells is in its labels. They are
-few and bounded: one for each function or vGPU, for each problem, and for each
-step that is due. The types that each function offers are not among them: the
-vGPUs of a GPU share its memory, so that one new vGPU would replace the series
-of all functions of the GPU. ``nova_vgpu_type_available`` has the same for the
-GPU. Servers are named by their UUIDs.
+few and bounded: one for each function or vGPU, for each vGPU of a guest, for
+each problem, and for each step that is due. The types that each function
+offers are not among them: the vGPUs of a GPU share its memory, so that one new
+vGPU would replace the series of all functions of the GPU.
+``nova_vgpu_type_available`` has the same for the GPU. Servers are named by
+their UUIDs.
 """
 
 from collections.abc import Callable
@@ -71,6 +72,16 @@ def _describe(
     if state is not function_states.FunctionState.TAKEN:
         owner = usage.owners.get(function.name)
         yield place, state.value, '', '', owner.uuid if owner else ''
+
+
+def describe_guests(report: values.DriftReport) -> Iterator[Number]:
+    """The drivers of guests; what is unknown is an empty label."""
+    for found in report.guest_drivers:
+        version = found.version or ''
+        if found.is_loaded is False:
+            version = 'none'
+        labels = (found.vgpu, found.server, version, found.licence.value)
+        yield 'guest_info', (str(found.gpu), *labels), 1
 
 
 def describe_findings(report: values.DriftReport) -> Iterator[Number]:

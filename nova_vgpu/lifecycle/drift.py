@@ -77,7 +77,7 @@ def report(
     configuration: values.Configuration,
     warn: host_access.Warn,
 ) -> values.DriftReport:
-    """The drift of the host, its name, and when it was last applied.
+    """The drift of the host, its name, its guests' drivers, the last apply.
 
     :raises HostUnreadable: if the host cannot be read.
     :raises StateUnusable: if what is remembered cannot be read.
@@ -93,7 +93,9 @@ def report(
             lambda: f'new-{next(numbers)}',
         )
         node = host_access.read_node_name(connection)
-    found = dataclasses.replace(found, node=node)
+    found = dataclasses.replace(
+        found, node=node, guest_drivers=access.read_guest_drivers(found.host)
+    )
     try:
         log = journal.Journal(access.state).read()
     except exception.StateDamaged:

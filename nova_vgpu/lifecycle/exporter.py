@@ -67,6 +67,12 @@ METRICS = (
         ('gpu', 'function', 'state', 'type', 'vgpu', 'server'),
         'A function that can have vGPUs, or a vGPU on it.',
     ),
+    (
+        _GAUGE,
+        'guest_info',
+        ('gpu', 'vgpu', 'server', 'driver_version', 'licence'),
+        'The driver of a running guest for a vGPU, and its licence.',
+    ),
     (_GAUGE, 'problems', ('severity', 'code'), 'Problems of the host.'),
     (
         _GAUGE,
@@ -169,6 +175,7 @@ def make_families(
         numbers += details.describe_functions(
             report, lambda type_id: _label(type_id, names)
         )
+        numbers += details.describe_guests(report)
         numbers += details.describe_findings(report)
     # Two ids with one name are one series: the same one twice is an error.
     series = {(name, labels): value for name, labels, value in numbers}

@@ -26,6 +26,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import gpu_modes
+from nova_vgpu.host import guest_drivers
 from nova_vgpu.host import state
 from nova_vgpu.host import state_files
 from nova_vgpu.host import sysfs
@@ -46,7 +47,7 @@ class HostAccess:
     ``locks`` is where nova-compute has its locks, ``list_unshared`` lists its
     processes that have them elsewhere, ``complete`` adds the names of types
     that the host does not tell itself, ``read_modes`` asks for the modes of
-    its GPUs.
+    its GPUs, ``read_guest_drivers`` for what its guests have.
     """
 
     tree: files.Files
@@ -65,6 +66,9 @@ class HostAccess:
     read_modes: Callable[[values.Host], values.ModesRead] = (
         gpu_modes.read_modes
     )
+    read_guest_drivers: Callable[
+        [values.Host], tuple[values.GuestDriver, ...]
+    ] = guest_drivers.read_guest_drivers
 
     def read_host(self) -> values.Host:
         """The host as it is now, with the names of types.

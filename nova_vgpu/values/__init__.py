@@ -105,6 +105,8 @@ from nova_vgpu.values.step import SetType as SetType
 from nova_vgpu.values.step import SetVFs as SetVFs
 from nova_vgpu.values.step import Step as Step
 from nova_vgpu.values.vgpu_usage import Guest as Guest
+from nova_vgpu.values.vgpu_usage import GuestDriver as GuestDriver
+from nova_vgpu.values.vgpu_usage import GuestLicence as GuestLicence
 from nova_vgpu.values.vgpu_usage import GuestVGPU as GuestVGPU
 from nova_vgpu.values.vgpu_usage import Mdev as Mdev
 from nova_vgpu.values.vgpu_usage import MdevRecord as MdevRecord

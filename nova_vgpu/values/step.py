@@ -146,6 +146,7 @@ class DriftReport:
     There are no ``gpu_steps`` if the configuration has to be corrected.
     ``last_apply`` is when the host was last changed by one, in seconds since
     the epoch. ``node`` is what Nova calls the compute node, if it was asked.
+    ``guest_drivers`` are those of running guests, as far as the host knows.
     """
 
     plan: planning.Plan
@@ -154,6 +155,7 @@ class DriftReport:
     gpu_steps: tuple[GPUSteps, ...] = ()
     last_apply: float | None = None
     node: str | None = None
+    guest_drivers: tuple[vgpu_usage.GuestDriver, ...] = ()
 
     @property
     def steps(self) -> tuple[Step, ...]:

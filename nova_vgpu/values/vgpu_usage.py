@@ -51,6 +51,38 @@ class Guest:
     accelerators: frozenset[str] = frozenset()
 
 
+class GuestLicence(enum.Enum):
+    """Whether the driver of a guest has its licence.
+
+    The driver of a guest without one is at first not restricted, and later
+    slowed down; UNLICENSED is which of both is not told.
+    """
+
+    LICENSED = 'licensed'
+    UNINITIALIZED = 'uninitialized'
+    UNRESTRICTED = 'unlicensed-unrestricted'
+    RESTRICTED = 'unlicensed-restricted'
+    UNLICENSED = 'unlicensed'
+    UNKNOWN = 'unknown'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GuestDriver:
+    """The driver that a running guest has for a vGPU, and its licence.
+
+    ``gpu`` is the physical GPU, ``server`` the UUID of the guest and ``vgpu``
+    that of the vGPU's mdev, or without one its own. ``is_loaded`` is None if
+    that is unknown.
+    """
+
+    gpu: host_hardware.PciAddress
+    server: str
+    vgpu: str
+    is_loaded: bool | None = None
+    version: str | None = None
+    licence: GuestLicence = GuestLicence.UNKNOWN
+
+
 class MdevState(enum.Enum):
     """Whether an mdev is there, and whether libvirt has it defined."""
 

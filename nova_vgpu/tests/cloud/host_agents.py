@@ -64,6 +64,7 @@ class HostAgents(fixtures.Fixture):
             state=state.StateDirectory(str(own)),
             locks=str(own),
             read_modes=lambda _host: values.ModesRead(),
+            read_guest_drivers=lambda _host: (),
         )
         collector = exporter.Collector(name)
         notifier = systemd.Notifier({})

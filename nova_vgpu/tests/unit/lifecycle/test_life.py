@@ -281,7 +281,16 @@ class TestMig(testtools.TestCase):
         outcome = self.apply(values.GPUMode(False, False), instances=False)
         (problem,) = outcome.problems
         self.assertEqual('mig-off', problem.code)
-        seen = drift.report(self.access, self.configuration, self.fail)
+        told = (
+            values.GuestDriver(
+                values.PciAddress.parse('0000:41:00.0'), 'server', 'vgpu'
+            ),
+        )
+        access = dataclasses.replace(
+            self.access, read_guest_drivers=lambda _host: told
+        )
+        seen = drift.report(access, self.configuration, self.fail)
+        self.assertEqual(told, seen.guest_drivers)
         self.assertIn(problem, seen.plan.problems)
         self.assertEqual((), seen.steps)
         self.assertIn('-mig 1', problem.cure)

@@ -106,6 +106,27 @@ class TestHost(MetricsTestCase):
         self.assertEqual(6, found['type_available', T4, 'T4-2Q'])
         self.assertEqual(0, found['type_available', T4, 'T4-4Q'])
 
+    def test_drivers_and_licences_of_guests(self) -> None:
+        def of(vgpu: str, *driver: typing.Any) -> values.GuestDriver:
+            address = values.PciAddress.parse(T4)
+            return values.GuestDriver(address, SERVER, vgpu, *driver)
+
+        licensed = values.GuestLicence.LICENSED
+        found = self.count(
+            self.t4,
+            guest_drivers=(
+                of('a', True, '550.144.03', licensed),
+                of('b', False),
+                of('c'),
+            ),
+        )
+        for labels in (
+            ('a', SERVER, '550.144.03', 'licensed'),
+            ('b', SERVER, 'none', 'unknown'),
+            ('c', SERVER, '', 'unknown'),
+        ):
+            self.assertEqual(1, found['guest_info', T4, *labels])
+
     def test_problems_drift_and_the_last_apply(self) -> None:
         planned = values.GPUSteps(
             A40,
