@@ -24,7 +24,7 @@ import typing
 
 from django.utils.translation import gettext_lazy as _
 
-from nova_vgpu_dashboard import agents
+from nova_vgpu.cloud.hosts import host_agents
 
 #: States of functions in the metrics of the agent.
 FREE = 'free'
@@ -39,7 +39,7 @@ class Command:
     refusal: typing.Any = ''
 
 
-def for_gpu(gpu: agents.GPU) -> Command | None:
+def for_gpu(gpu: host_agents.GPU) -> Command | None:
     """Enable the virtual functions of a GPU, or disable them."""
     if not gpu.possible:
         return None
@@ -64,8 +64,8 @@ def for_gpu(gpu: agents.GPU) -> Command | None:
 
 
 def for_function(
-    gpu: agents.GPU,
-    found: agents.Function,
+    gpu: host_agents.GPU,
+    found: host_agents.Function,
     served: Collection[str] = (),
 ) -> Command | None:
     """Create a vGPU on a function, or remove the one that is there.
@@ -91,7 +91,9 @@ def for_function(
     return dataclasses.replace(enable, refusal=refusal)
 
 
-def _find_refusal(gpu: agents.GPU, found: agents.Function) -> typing.Any:
+def _find_refusal(
+    gpu: host_agents.GPU, found: host_agents.Function
+) -> typing.Any:
     if found.server:
         return _('Server %(server)s has it.') % {'server': found.server}
     if found.state == FREE and gpu.available_types:

@@ -18,9 +18,10 @@ from django import http
 from django.template import loader
 
 from nova_vgpu import exception
-from nova_vgpu_dashboard import agents
+from nova_vgpu.cloud.hosts import host_agents
+from nova_vgpu.cloud.hosts import prometheus
+from nova_vgpu.tests import agent_samples
 from nova_vgpu_dashboard import gpu_section
-from nova_vgpu_dashboard import prometheus
 from nova_vgpu_dashboard.tests import base
 from nova_vgpu_dashboard.tests import clouds
 from nova_vgpu_dashboard.tests import metrics
@@ -34,7 +35,7 @@ class TestVirtualFunctions(base.AdminPages):
     def setUp(self) -> None:
         super().setUp()
         self.cloud.gpus = (GPU,)
-        self.samples: Samples | Exception = metrics.host()
+        self.samples: Samples | Exception = agent_samples.host()
 
     def show(self, query: str = '') -> base.Parser:
         with metrics.answer(self.samples) as queries:
@@ -53,9 +54,9 @@ class TestVirtualFunctions(base.AdminPages):
             'compute1 0000:41:00.0 32 of 32 enabled SR-IOV enabled',
             'nova-vgpu sriov disable 0000:41:00.0 Refused: Servers use its '
             'functions: 1.',
-            f'0000:41:00.4 In use A40-8Q 0000:41:00.4 {metrics.SERVER}',
-            f'0000:41:00.5 vGPU, not in use A40-8Q {metrics.MDEV}',
-            f'nova-vgpu device disable {metrics.MDEV}',
+            f'0000:41:00.4 In use A40-8Q 0000:41:00.4 {agent_samples.SERVER}',
+            f'0000:41:00.5 vGPU, not in use A40-8Q {agent_samples.MDEV}',
+            f'nova-vgpu device disable {agent_samples.MDEV}',
             '0000:41:00.6 Free - - - A40-8Q nova-vgpu device enable '
             '0000:41:00.6 --type A40-8Q',
             '1 to 4 of 4',
@@ -63,7 +64,7 @@ class TestVirtualFunctions(base.AdminPages):
             self.assertIn(text, page.text)
         self.assertIn(f'/admin/gpus/{GPU.uuid}/', page.links())
         self.assertIn(
-            f'/admin/instances/{metrics.SERVER}/detail', page.links()
+            f'/admin/instances/{agent_samples.SERVER}/detail', page.links()
         )
 
     def test_filters(self) -> None:
@@ -87,14 +88,14 @@ class TestVirtualFunctions(base.AdminPages):
             [
                 '0000:41:00.0/sriov-on/',
                 '0000:41:00.4/server/0000:41:00.4',
-                f'0000:41:00.5/vgpu/{metrics.MDEV}',
+                f'0000:41:00.5/vgpu/{agent_samples.MDEV}',
                 '0000:41:00.6/free/',
             ],
             self.list_rows(),
         )
 
     def test_a_gpu_without_virtual_functions_can_have_them(self) -> None:
-        self.samples = [*metrics.agent(), *metrics.vfs(0)]
+        self.samples = [*agent_samples.agent(), *agent_samples.vfs(0)]
         page = self.show()
         self.assertIn('0 of 32 enabled SR-IOV disabled', page.text)
         self.assertIn('nova-vgpu sriov enable 0000:41:00.0', page.text)
@@ -103,10 +104,13 @@ class TestVirtualFunctions(base.AdminPages):
         few = self.show()
         self.assertEqual([], few.find('details'))
         self.samples = [
-            *metrics.host(),
+            *agent_samples.host(),
             *(
-                metrics.sample(
-                    'type_available', 2, gpu=metrics.A40, type=f'A40-{size}Q'
+                agent_samples.sample(
+                    'type_available',
+                    2,
+                    gpu=agent_samples.A40,
+                    type=f'A40-{size}Q',
                 )
                 for size in (1, 2, 4)
             ),
@@ -147,9 +151,9 @@ class TestVirtualFunctions(base.AdminPages):
     def test_agents_that_are_stale_failing_or_silent(self) -> None:
         self.cloud.gpus = (GPU, clouds.gpu('compute7'))
         self.samples = [
-            *metrics.host(),
-            *metrics.agent('compute2', age=900),
-            *metrics.agent('compute3', success=0),
+            *agent_samples.host(),
+            *agent_samples.agent('compute2', age=900),
+            *agent_samples.agent('compute3', success=0),
         ]
         text = self.show().text
         self.assertIn('(age in minutes): compute2 (15)', text)
@@ -158,8 +162,8 @@ class TestVirtualFunctions(base.AdminPages):
 
     def test_requests_do_not_grow(self) -> None:
         self.samples = [
-            *metrics.host(),
-            *(metrics.function(f'0000:42:00.{n}') for n in range(1000)),
+            *agent_samples.host(),
+            *(agent_samples.function(f'0000:42:00.{n}') for n in range(1000)),
         ]
         self.assertIn('of 1004', self.show().text)
 
@@ -168,25 +172,27 @@ class TestSectionOfAGPU(base.AdminPages):
     def show(self, samples: Samples | Exception) -> base.Parser:
         with metrics.answer(samples) as queries:
             parser = render()
-        self.assertEqual([agents.write_query('compute1')], queries)
+        self.assertEqual([host_agents.write_query('compute1')], queries)
         return parser
 
     def test_all_that_the_agent_knows(self) -> None:
         page = self.show(
             [
-                *metrics.host(),
-                metrics.sample(
+                *agent_samples.host(),
+                agent_samples.sample(
                     'problem_info',
                     severity='error',
                     code='mig-on',
-                    subject=metrics.A40,
+                    subject=agent_samples.A40,
                     finding='It is in MIG mode.',
                     cure='Turn it off.',
                 ),
-                metrics.sample('drift_info', gpu=metrics.A40, step='set VF x'),
-                metrics.sample(
+                agent_samples.sample(
+                    'drift_info', gpu=agent_samples.A40, step='set VF x'
+                ),
+                agent_samples.sample(
                     'refused_info',
-                    gpu=metrics.A40,
+                    gpu=agent_samples.A40,
                     finding='VF y is in use.',
                     cure='Move it.',
                 ),
@@ -198,36 +204,38 @@ class TestSectionOfAGPU(base.AdminPages):
             'error mig-on It is in MIG mode. Turn it off.',
             'nova-vgpu apply set VF x',
             'VF y is in use. Move it.',
-            f'0000:41:00.4 In use A40-8Q 0000:41:00.4 {metrics.SERVER}',
+            f'0000:41:00.4 In use A40-8Q 0000:41:00.4 {agent_samples.SERVER}',
             'nova-vgpu device enable 0000:41:00.6 --type A40-8Q',
         ):
             self.assertIn(text, page.text)
         self.assertIn(
-            f'/admin/instances/{metrics.SERVER}/detail', page.links()
+            f'/admin/instances/{agent_samples.SERVER}/detail', page.links()
         )
         self.assertNotIn('A40-48Q', page.text)
 
     def test_it_is_on_the_page_of_the_gpu(self) -> None:
         self.cloud.gpus = (GPU,)
-        with metrics.answer(metrics.host()) as queries:
+        with metrics.answer(agent_samples.host()) as queries:
             page = self.read(base.GPU, args=[GPU.uuid])
-        self.assertEqual([agents.write_query('compute1')], queries)
+        self.assertEqual([host_agents.write_query('compute1')], queries)
         self.assertIn('Virtual functions 32 of 32 enabled', page.text)
 
     def test_a_host_in_order(self) -> None:
-        page = self.show(metrics.host())
+        page = self.show(agent_samples.host())
         self.assertIn('The agent found no problem.', page.text)
         self.assertNotIn('nova-vgpu apply', page.text)
 
     def test_old_data(self) -> None:
-        page = self.show(metrics.agent(age=900) + metrics.host()[3:])
+        page = self.show(
+            agent_samples.agent(age=900) + agent_samples.host()[3:]
+        )
         self.assertIn('This is 15 minutes old', page.text)
 
     def test_what_is_missing_is_said(self) -> None:
         for samples, text in (
             ([], 'has no data of the agent on compute1'),
-            (metrics.agent(success=0), 'cannot read its host'),
-            (metrics.agent(), 'The host has no GPU 0000:41:00.0 now.'),
+            (agent_samples.agent(success=0), 'cannot read its host'),
+            (agent_samples.agent(), 'The host has no GPU 0000:41:00.0 now.'),
             (exception.CloudError('It is down.'), 'It is down.'),
         ):
             self.assertIn(text, self.show(samples).text)
@@ -244,20 +252,22 @@ class TestHostileLabels(base.AdminPages):
     def test_every_label(self) -> None:
         attack = test_hostile_names.ATTACK
         self.cloud.gpus = (GPU,)
-        problem = metrics.sample(
+        problem = agent_samples.sample(
             'problem_info',
-            subject=metrics.A40,
+            subject=agent_samples.A40,
             severity='error',
             code='c',
             finding='f',
             cure='c',
         )
         samples = [
-            *metrics.host(),
+            *agent_samples.host(),
             problem,
-            metrics.sample('drift_info', gpu=metrics.A40, step='s'),
-            metrics.sample(
-                'refused_info', gpu=metrics.A40, finding='f', cure='c'
+            agent_samples.sample(
+                'drift_info', gpu=agent_samples.A40, step='s'
+            ),
+            agent_samples.sample(
+                'refused_info', gpu=agent_samples.A40, finding='f', cure='c'
             ),
         ]
         tried = set()
@@ -282,8 +292,8 @@ class TestHostileLabels(base.AdminPages):
         attack = test_hostile_names.ATTACK
         self.cloud.gpus = (clouds.gpu(attack),)
         for samples in (
-            metrics.agent(attack, age=9999, success=0),
-            metrics.host(),
+            agent_samples.agent(attack, age=9999, success=0),
+            agent_samples.host(),
             exception.CloudError(attack),
         ):
             with metrics.answer(samples):
@@ -293,7 +303,7 @@ class TestHostileLabels(base.AdminPages):
 
     def test_query_strings(self) -> None:
         for name in ('host', 'gpu', 'type', 'use', 'sort', 'page'):
-            with metrics.answer(metrics.host()):
+            with metrics.answer(agent_samples.host()):
                 query = f'{name}={test_hostile_names.QUOTED}'
                 self.require_harmless(self.read(base.FUNCTIONS, query))
 

@@ -107,6 +107,7 @@ ONLY_IN = {
     'waitress': ('sandbox/',),
     'prometheus_client': ('lifecycle/exporter.py',),
     'pyudev': ('host/systemd.py',),
+    'requests': ('cloud/hosts/prometheus.py',),
     'nova_vgpu.sandbox': ('sandbox/', 'cmd/demo'),
 }
 MAY_OPEN_FILES = (

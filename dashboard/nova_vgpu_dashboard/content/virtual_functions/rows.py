@@ -26,7 +26,7 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from nova_vgpu.cloud.gpus import fleet
-from nova_vgpu_dashboard import agents
+from nova_vgpu.cloud.hosts import host_agents
 from nova_vgpu_dashboard import host_commands
 from nova_vgpu_dashboard import listing
 from nova_vgpu_dashboard.content.gpus import choosers
@@ -70,7 +70,7 @@ class Row:
     vfs: tuple[int, int]
     command: host_commands.Command | None
     available: tuple[str, ...] = ()
-    function: agents.Function | None = None
+    function: host_agents.Function | None = None
 
     @property
     def address(self) -> str:
@@ -99,7 +99,7 @@ class Row:
 
 
 def make_rows(
-    found: Sequence[agents.Agent], gpus: Sequence[fleet.GPU]
+    found: Sequence[host_agents.Agent], gpus: Sequence[fleet.GPU]
 ) -> list[Row]:
     """What the agents tell, with the providers of Placement."""
     providers = {(gpu.host, gpu.address): gpu for gpu in gpus}
@@ -114,7 +114,7 @@ def make_rows(
 
 
 def _make_rows(
-    host: str, gpu: agents.GPU, provider: fleet.GPU | None
+    host: str, gpu: host_agents.GPU, provider: fleet.GPU | None
 ) -> Iterator[Row]:
     uuid = provider.uuid if provider else None
     served = provider.facts.types if provider else ()
@@ -137,13 +137,13 @@ def _make_rows(
         )
 
 
-def _find_sriov(gpu: agents.GPU) -> Use:
+def _find_sriov(gpu: host_agents.GPU) -> Use:
     if not gpu.enabled:
         return Use.OFF
     return Use.ON if gpu.enabled >= gpu.possible else Use.PART
 
 
-def _find_use(found: agents.Function) -> Use:
+def _find_use(found: host_agents.Function) -> Use:
     if found.server:
         return Use.SERVER
     if found.vgpu:

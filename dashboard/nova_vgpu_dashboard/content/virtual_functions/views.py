@@ -21,6 +21,7 @@ from horizon.utils import functions
 
 from nova_vgpu import exception
 from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.hosts import host_agents
 from nova_vgpu_dashboard import agents
 from nova_vgpu_dashboard import connection
 from nova_vgpu_dashboard import listing
@@ -36,7 +37,7 @@ class IndexView(tables.DataTableView):
     failure: str | None = None
 
     @functools.cached_property
-    def answer(self) -> agents.Answer:
+    def answer(self) -> host_agents.Answer:
         return agents.read()
 
     @functools.cached_property

@@ -19,9 +19,9 @@ import fixtures
 import testtools
 
 from nova_vgpu import exception
+from nova_vgpu.cloud.hosts import host_agents
+from nova_vgpu.cloud.hosts import prometheus
 from nova_vgpu.tests import certificates
-from nova_vgpu_dashboard import agents
-from nova_vgpu_dashboard import prometheus
 from nova_vgpu_dashboard.tests.browser import scraping
 
 SECONDS = 60
@@ -48,11 +48,11 @@ class TestScrapes(testtools.TestCase):
         served.start(ports)
         self.settings = served.settings
 
-    def read(self, host: str | None = None) -> tuple[agents.Agent, ...]:
-        query = agents.write_query(host)
-        return agents.make_agents(prometheus.ask(self.settings, query))
+    def read(self, host: str | None = None) -> tuple[host_agents.Agent, ...]:
+        query = host_agents.write_query(host)
+        return host_agents.make_agents(prometheus.ask(self.settings, query))
 
-    def wait_for(self, *expected: str) -> tuple[agents.Agent, ...]:
+    def wait_for(self, *expected: str) -> tuple[host_agents.Agent, ...]:
         deadline = time.monotonic() + SECONDS
         found: object = None
         while time.monotonic() < deadline:
@@ -95,8 +95,16 @@ class TestScrapes(testtools.TestCase):
         """Without the password, or without trust in its certificate."""
         settings = self.settings
         for wrong, text in (
-            (prometheus.Settings(settings.url, settings.verify), '(401)'),
-            (prometheus.Settings(settings.url), 'is not trusted'),
+            (
+                prometheus.Settings(
+                    settings.name, settings.url, settings.verify
+                ),
+                '(401)',
+            ),
+            (
+                prometheus.Settings(settings.name, settings.url),
+                'is not trusted',
+            ),
         ):
             error = self.assertRaises(
                 exception.CloudError, prometheus.ask, wrong, 'up'

@@ -28,6 +28,7 @@ import bcrypt
 import fixtures
 
 from nova_vgpu import values
+from nova_vgpu.cloud.hosts import prometheus
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import exporter
 from nova_vgpu.lifecycle import metrics_server
@@ -35,7 +36,6 @@ from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import certificates
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
-from nova_vgpu_dashboard import prometheus
 
 LOOPBACK = '127.0.0.1'
 SERVER = '2f6e4b0e-0000-4000-8000-000000000001'
@@ -173,7 +173,7 @@ class RunningPrometheus(fixtures.Fixture):
     @property
     def settings(self) -> prometheus.Settings:
         return prometheus.Settings(
-            self.url, self._authority.certificate, USER, HIDDEN
+            'the settings', self.url, self._authority.certificate, USER, HIDDEN
         )
 
     def _write(self, name: str, content: object) -> None:

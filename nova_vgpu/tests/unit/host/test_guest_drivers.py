@@ -35,9 +35,9 @@ class FakeNVML(test_gpu_modes.FakeNVML):
     """The binding where vGPUs 7 and 8 are active; answers are by vGPU."""
 
     def __init__(self, **answers: typing.Any) -> None:
-        error = test_gpu_modes.FakeNVMLError()
+        error: typing.Any = test_gpu_modes.FakeNVMLError()
         super().__init__(nvmlDeviceGetActiveVgpus=[7, 8])
-        self.of_vgpus: dict[str, dict[int, typing.Any]] = {
+        self.of_vgpus: dict[str, typing.Any] = {
             # The binding decodes a text, but not one in a tuple.
             'nvmlVgpuInstanceGetVmID': {
                 7: (SERVER.encode(), 1),

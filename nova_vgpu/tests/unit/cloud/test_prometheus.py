@@ -21,11 +21,12 @@ import time
 import typing
 import urllib.parse
 
-from django import test
-from django.test import utils
+import testtools
 
 from nova_vgpu import exception
-from nova_vgpu_dashboard import prometheus
+from nova_vgpu.cloud.hosts import prometheus
+
+NAME = 'the_setting'
 
 VECTOR: dict[str, typing.Any] = {
     'status': 'success',
@@ -55,7 +56,7 @@ def reply_with(content: bytes, status: int = 200, location: str = '') -> Reply:
     return reply
 
 
-class ServerTestCase(test.SimpleTestCase):
+class ServerTestCase(testtools.TestCase):
     """``requests`` are the paths and headers that the server got."""
 
     def setUp(self) -> None:
@@ -81,7 +82,7 @@ class ServerTestCase(test.SimpleTestCase):
         self.url = f'http://127.0.0.1:{server.server_port}'
 
     def ask(self, **options: typing.Any) -> tuple[prometheus.Sample, ...]:
-        settings = prometheus.Settings(self.url, **options)
+        settings = prometheus.Settings(NAME, self.url, **options)
         return prometheus.ask(settings, 'up{a="&b"}')
 
     def fail_to_ask(self, **options: typing.Any) -> str:
@@ -178,23 +179,22 @@ class TestAsk(ServerTestCase):
         ):
             self.reply = reply_with(content)
             self.assertIn(
-                'does not answer in the form', self.fail_to_ask(), content
+                'does not answer in the form', self.fail_to_ask(), str(content)
             )
 
 
-class TestSettings(test.SimpleTestCase):
+class TestSettings(testtools.TestCase):
     def read(self, given: typing.Any) -> prometheus.Settings | None:
-        with utils.override_settings(NOVA_VGPU_PROMETHEUS=given):
-            return prometheus.read_settings()
+        return prometheus.parse_settings(given, NAME)
 
     def test_it_is_off_unless_set(self) -> None:
-        self.assertIsNone(prometheus.read_settings())
+        self.assertIsNone(self.read(None))
         self.assertIsNone(self.read({}))
 
     def test_all_of_them(self) -> None:
         self.assertEqual(
             prometheus.Settings(
-                'https://p.example/x', '/ca.pem', 'u', 'p', 't', 3.0
+                NAME, 'https://p.example/x', '/ca.pem', 'u', 'p', 't', 3.0
             ),
             self.read(
                 {
@@ -209,7 +209,9 @@ class TestSettings(test.SimpleTestCase):
         )
 
     def test_secrets_are_not_printed(self) -> None:
-        settings = prometheus.Settings('u', True, 'u', 'secret', 'secret')
+        settings = prometheus.Settings(
+            NAME, 'u', True, 'u', 'secret', 'secret'
+        )
         self.assertNotIn('secret', repr(settings))
 
     def test_mistakes(self) -> None:
@@ -227,5 +229,5 @@ class TestSettings(test.SimpleTestCase):
             with self.assertRaises(exception.CloudError) as caught:
                 self.read(given)
             self.assertIn(word, str(caught.exception))
-            self.assertIn('NOVA_VGPU_PROMETHEUS', str(caught.exception))
+            self.assertIn(NAME, str(caught.exception))
             self.assertNotIn('secret', str(caught.exception))

@@ -12,10 +12,10 @@
 
 """One request to Prometheus, and its answer in checked values.
 
-Horizon's setting ``NOVA_VGPU_PROMETHEUS`` says where it is; without it nothing
-is asked. What comes back is text of other programs: an answer of the wrong
-form is an error that the page shows. Neither the password nor the token is in
-any message, and redirects are not followed with them.
+The pages of Horizon and the client have settings of the same form that say
+where it is; without them nothing is asked. What comes back is text of other
+programs: an answer of the wrong form is an error. Neither the password nor the
+token is in any message, and redirects are not followed with them.
 """
 
 from collections.abc import Mapping
@@ -24,13 +24,11 @@ import math
 import typing
 import urllib.parse
 
-from django.conf import settings as django_settings
 import requests
 
 from nova_vgpu import exception
 from nova_vgpu.cloud import names
 
-SETTING = 'NOVA_VGPU_PROMETHEUS'
 _TIMEOUT = 10.0
 # What an answer of another form leads to.
 _WRONG_FORM = (ValueError, TypeError, LookupError, AttributeError)
@@ -39,8 +37,12 @@ _KEYS = frozenset({'url', 'ca', 'username', 'password', 'token', 'timeout'})
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Settings:
-    """Where Prometheus is; ``verify`` is a file of CAs, or True."""
+    """Where Prometheus is; ``verify`` is a file of CAs, or True.
 
+    ``name`` is what the user calls these settings.
+    """
+
+    name: str
     url: str
     verify: bool | str = True
     username: str | None = None
@@ -59,45 +61,52 @@ class Sample:
     at: float
 
 
-def read_settings() -> Settings | None:
-    """What Horizon's settings say; None if there is no Prometheus.
+def parse_settings(given: typing.Any, name: str) -> Settings | None:
+    """What a user has set; None if there is no Prometheus.
 
-    :raises CloudError: if they cannot be used.
+    :param name: what the user calls it, for messages.
+    :raises CloudError: if it cannot be used.
     """
-    given = getattr(django_settings, SETTING, None)
     if not given:
         return None
     if not isinstance(given, Mapping) or not given.get('url'):
-        raise _wrong('it needs a dictionary with "url"')
+        raise _wrong(name, 'it needs a dictionary with "url"')
     unknown = sorted(str(key) for key in set(given) - _KEYS)
     if unknown:
         known = ', '.join(sorted(_KEYS))
-        raise _wrong(f'{", ".join(unknown)} is unknown; known are {known}')
-    url = urllib.parse.urlsplit(str(given['url']))
-    if url.scheme not in ('http', 'https') or not url.hostname:
-        raise _wrong('"url" has to be like https://prometheus.example:9090')
-    if url.username is not None:
-        raise _wrong('put the user into "username" and "password", not "url"')
+        raise _wrong(name, f'{", ".join(unknown)} is unknown; known: {known}')
     return Settings(
-        str(given['url']).rstrip('/'),
+        name,
+        _parse_url(name, str(given['url'])),
         given.get('ca') or True,
         given.get('username'),
         given.get('password') or '',
         given.get('token'),
-        _read_timeout(given.get('timeout', _TIMEOUT)),
+        _parse_timeout(name, given.get('timeout', _TIMEOUT)),
     )
 
 
-def _read_timeout(given: typing.Any) -> float:
+def _parse_url(name: str, given: str) -> str:
+    url = urllib.parse.urlsplit(given)
+    if url.scheme not in ('http', 'https') or not url.hostname:
+        raise _wrong(
+            name, '"url" has to be like https://prometheus.example:9090'
+        )
+    if url.username is not None:
+        raise _wrong(
+            name, 'put the user into "username" and "password", not "url"'
+        )
+    return given.rstrip('/')
+
+
+def _parse_timeout(name: str, given: typing.Any) -> float:
     if isinstance(given, int | float) and 0 < given < math.inf:
         return float(given)
-    raise _wrong('"timeout" has to be a number of seconds')
+    raise _wrong(name, '"timeout" has to be a number of seconds')
 
 
-def _wrong(what: str) -> exception.CloudError:
-    return exception.CloudError(
-        f'{SETTING} in the settings of Horizon is wrong: {what}.'
-    )
+def _wrong(name: str, what: str) -> exception.CloudError:
+    return exception.CloudError(f'{name} is wrong: {what}.')
 
 
 def ask(settings: Settings, query: str) -> tuple[Sample, ...]:
@@ -115,17 +124,17 @@ def ask(settings: Settings, query: str) -> tuple[Sample, ...]:
     except requests.exceptions.SSLError as error:
         raise exception.CloudError(
             f'The certificate of {place} is not trusted. Set "ca" in '
-            f'{SETTING} to the file of its CA.'
+            f'{settings.name} to the file of its CA.'
         ) from error
     except (requests.exceptions.RequestException, OSError) as error:
         raise exception.CloudError(
             f'{place} cannot be reached: {type(error).__name__}. Check "url" '
-            f'and "ca" in {SETTING}.'
+            f'and "ca" in {settings.name}.'
         ) from error
     if answer.status_code in (401, 403):
         raise exception.CloudError(
             f'{place} refuses the request ({answer.status_code}). Check '
-            f'"username" and "password", or "token", in {SETTING}.'
+            f'"username" and "password", or "token", in {settings.name}.'
         )
     if answer.status_code != 200:
         raise exception.CloudError(
@@ -136,7 +145,7 @@ def ask(settings: Settings, query: str) -> tuple[Sample, ...]:
     except (*_WRONG_FORM, RecursionError) as error:
         raise exception.CloudError(
             f'{place} does not answer in the form of its HTTP API. Check '
-            f'"url" in {SETTING}.'
+            f'"url" in {settings.name}.'
         ) from error
 
 
