@@ -23,10 +23,13 @@ from cliff import lister
 from cliff import show
 
 from nova_vgpu import values
+from nova_vgpu.cloud.hosts import host_agents
+from nova_vgpu.cloud.usage import guest_states
 from nova_vgpu.cloud.usage import reasons
 from nova_vgpu.cloud.usage import server_details
 from nova_vgpu.cloud.usage import server_reader
 from nova_vgpu.cloud.usage import servers
+from nova_vgpu.osc import agents
 from nova_vgpu.osc import base
 
 _Field = base.Field[servers.VGPUUser]
@@ -56,6 +59,18 @@ _BY_GPU: tuple[_Field, ...] = (
 )
 
 
+def _make_guest_fields(answer: host_agents.Answer) -> tuple[_Field, ...]:
+    guests = answer.list_guests()
+
+    def find(user: servers.VGPUUser) -> guest_states.GuestState:
+        return guest_states.summarise(guests.get(user.uuid, ()))
+
+    return (
+        base.Field('Driver', lambda user: base.Known(find(user).driver)),
+        base.Field('Licence', lambda user: base.Known(find(user).licence)),
+    )
+
+
 class ListServers(base.Command, lister.Lister):
     """List the servers that have vGPUs.
 
@@ -65,6 +80,9 @@ class ListServers(base.Command, lister.Lister):
     is in use: a server with vGPUs of several GPUs then has a row for each. An
     allocation that is not that of a running server has no name: the server is
     being built or moved, or the allocation was left over.
+
+    Where the cloud has the setting nova_vgpu_prometheus, the list has the
+    driver and the licence of each guest, as the agents of the hosts tell.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -107,6 +125,9 @@ class ListServers(base.Command, lister.Lister):
             self, found.unknown, '--long lists them if they have vGPUs.'
         )
         fields = _BY_FLAVOR if is_by_flavor else _BY_GPU
+        answer = agents.read_guests(self.app)
+        if answer.is_configured:
+            fields = (*fields, *_make_guest_fields(answer))
         return base.make_rows(fields, found.users, is_long)
 
 
@@ -175,8 +196,9 @@ class ShowServer(base.Command, show.ShowOne):
     has what it asks for, "failed" if it does not have it; "reasons" say why,
     and what to do. Only administrators are told the GPUs.
 
-    The cloud does not know whether the device is in the guest, and whether it
-    has a driver and a licence. "not_known" has the commands that tell.
+    Whether the guest has a driver and a licence is known where the cloud has
+    the setting nova_vgpu_prometheus and the guest has told its host.
+    "not_known" has the commands that tell the rest.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -191,7 +213,11 @@ class ShowServer(base.Command, show.ShowOne):
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], base.Row]:
-        found = server_details.read(self.cloud, parsed_args.server)
+        found = server_details.read(
+            self.cloud,
+            parsed_args.server,
+            agents.read_guests(self.app).list_guests(),
+        )
         server = found.server
         fields = {
             'name': server.name,
@@ -203,6 +229,8 @@ class ShowServer(base.Command, show.ShowOne):
             'flavor': server.flavor.name,
             'asks_for': Asked(found),
             'gpus': GPUs(found.held),
+            'guest_driver': base.Known(found.guest.driver),
+            'licence': base.Known(found.guest.licence),
             'state': found.judgement.state.value,
             'reasons': Reasons(found.judgement.why),
             'not_known': Checks(found.checks),

@@ -47,6 +47,26 @@ def function(
     return sample('function_info', 1, 'compute1', **labels)
 
 
+def guest(
+    server: str = SERVER,
+    driver_version: str = '550.144.03',
+    licence: str = 'licensed',
+    host: str = 'compute1',
+    vgpu: str = MDEV,
+) -> prometheus.Sample:
+    """A guest with a vGPU of the T4."""
+    return sample(
+        'guest_info',
+        1,
+        host,
+        gpu=T4,
+        vgpu=vgpu,
+        server=server,
+        driver_version=driver_version,
+        licence=licence,
+    )
+
+
 def vfs(enabled: int, gpu: str = A40) -> list[prometheus.Sample]:
     return [
         sample('functions', enabled, gpu=gpu, state='enabled'),

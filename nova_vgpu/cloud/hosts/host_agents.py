@@ -37,6 +37,7 @@ _SERIES = (
     *('functions', 'function_info', 'type_available'),
     *('problem_info', 'drift_info', 'refused_info'),
 )
+_GUEST_SERIES = ('agent_info', 'last_round_timestamp_seconds', 'guest_info')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -49,6 +50,20 @@ class Function:
     type: str = ''
     vgpu: str = ''
     server: str = ''
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guest:
+    """What the driver of a guest tells its host; texts are empty if unknown.
+
+    ``driver`` is a version, or ``none``.
+    """
+
+    gpu: str
+    vgpu: str
+    server: str
+    driver: str = ''
+    licence: str = ''
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,6 +93,7 @@ class GPU:
     steps: tuple[str, ...] = ()
     refusals: tuple[Finding, ...] = ()
     problems: tuple[Finding, ...] = ()
+    guests: tuple[Guest, ...] = ()
 
     @property
     def available_types(self) -> tuple[str, ...]:
@@ -121,23 +137,42 @@ class Answer:
     def find(self, host: str) -> Agent | None:
         return next((a for a in self.agents if a.host == host), None)
 
+    def list_guests(self) -> dict[str, tuple[Guest, ...]]:
+        """The vGPUs of running guests by server, if the data is not old."""
+        found: dict[str, tuple[Guest, ...]] = {}
+        for agent in self.agents:
+            for gpu in () if agent.is_stale else agent.gpus:
+                for guest in gpu.guests:
+                    others = found.get(guest.server, ())
+                    found[guest.server] = (*others, guest)
+        return found
+
 
 def read(
     settings: prometheus.Settings | None, host: str | None = None
 ) -> Answer:
     """Ask for all hosts, or for one, by one request."""
+    return _read(settings, write_query(host))
+
+
+def read_guests(settings: prometheus.Settings | None) -> Answer:
+    """Ask for the guests of all hosts only, by one request."""
+    return _read(settings, write_query(None, _GUEST_SERIES))
+
+
+def _read(settings: prometheus.Settings | None, query: str) -> Answer:
     if settings is None:
         return Answer(is_configured=False)
     try:
-        samples = prometheus.ask(settings, write_query(host))
+        samples = prometheus.ask(settings, query)
     except exception.CloudError as error:
         return Answer(failure=str(error))
     return Answer(agents=make_agents(samples))
 
 
-def write_query(host: str | None) -> str:
+def write_query(host: str | None, series: Iterable[str] = _SERIES) -> str:
     """PromQL; the name of a host is only a string in it."""
-    query = f'{{__name__=~"{_PREFIX}({"|".join(_SERIES)})"}}'
+    query = f'{{__name__=~"{_PREFIX}({"|".join(series)})"}}'
     if host is None:
         return query
     # A string of JSON is one of PromQL as well.
@@ -194,12 +229,13 @@ def _make_agent(samples: Iterable[prometheus.Sample]) -> Agent | None:
 
 
 _Series = dict[str, list[prometheus.Sample]]
+_OF_GPUS = ('functions', 'function_info', 'type_available', 'guest_info')
 
 
 def _make_gpus(series: _Series) -> tuple[GPU, ...]:
     addresses = {
         sample.labels.get('gpu', '')
-        for name in ('functions', 'function_info', 'type_available')
+        for name in _OF_GPUS
         for sample in series[name]
     }
     by_gpu: dict[str, _Series] = {
@@ -236,6 +272,18 @@ def _make_gpu(address: str, series: _Series) -> GPU:
         tuple(s.labels.get('step', '') for s in series['drift_info']),
         tuple(map(_make_refusal, series['refused_info'])),
         tuple(_make_problems(series['problem_info'])),
+        tuple(map(_make_guest, series['guest_info'])),
+    )
+
+
+def _make_guest(sample: prometheus.Sample) -> Guest:
+    labels = sample.labels
+    return Guest(
+        labels.get('gpu', ''),
+        labels.get('vgpu', ''),
+        labels.get('server', ''),
+        labels.get('driver_version', ''),
+        labels.get('licence', ''),
     )
 
 

@@ -19,6 +19,7 @@ token is in any message, and redirects are not followed with them.
 """
 
 from collections.abc import Mapping
+import contextlib
 import dataclasses
 import math
 import typing
@@ -100,8 +101,10 @@ def _parse_url(name: str, given: str) -> str:
 
 
 def _parse_timeout(name: str, given: typing.Any) -> float:
-    if isinstance(given, int | float) and 0 < given < math.inf:
-        return float(given)
+    """openstacksdk makes texts of the numbers in ``clouds.yaml``."""
+    with contextlib.suppress(ValueError, TypeError):
+        if 0 < float(given) < math.inf:
+            return float(given)
     raise _wrong(name, '"timeout" has to be a number of seconds')
 
 

@@ -42,6 +42,8 @@ class Code(enum.Enum):
     OTHER_HOST = 'other-host'
     OTHER_TYPE = 'other-type'
     TOO_MANY = 'too-many'
+    NO_DRIVER = 'no-driver'
+    UNLICENSED = 'unlicensed'
     FLAVOR_HIDDEN = 'flavor-hidden'
     NOT_IN_PLACEMENT = 'not-in-placement'
     NOT_PERMITTED = 'not-permitted'

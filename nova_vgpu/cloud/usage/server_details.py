@@ -12,18 +12,25 @@
 
 """Reads one server: what it asks for, what it has, and its state."""
 
+from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
+import types
 
 from nova_vgpu import exception
 from nova_vgpu.cloud import reader
 from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.hosts import host_agents
 from nova_vgpu.cloud.orders import flavor_totals
 from nova_vgpu.cloud.usage import allocation_checks
+from nova_vgpu.cloud.usage import guest_states
 from nova_vgpu.cloud.usage import nova_servers
 from nova_vgpu.cloud.usage import server_gpus
 from nova_vgpu.cloud.usage import server_state
 from nova_vgpu.cloud.usage import servers
+
+_Guests = Mapping[str, tuple[host_agents.Guest, ...]]
+_NO_GUESTS: _Guests = types.MappingProxyType({})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,7 +48,7 @@ class Details:
 
     ``wanted`` is how much of each resource class the flavor asks for, None if
     the user may not see that; ``held`` is None if the user may not ask for
-    allocations.
+    allocations. ``guest`` is what the guest has told its host.
     """
 
     server: nova_servers.NovaServer
@@ -49,6 +56,7 @@ class Details:
     held: tuple[servers.Allocation, ...] | None
     judgement: server_state.Judgement
     checks: tuple[Check, ...]
+    guest: guest_states.GuestState
 
     @property
     def words(self) -> str:
@@ -60,9 +68,14 @@ class Details:
         return named or ', '.join(by_class) or 'no GPU'
 
 
-def read(cloud: reader.Cloud, wanted: str) -> Details:
+def read(
+    cloud: reader.Cloud,
+    wanted: str,
+    guests: _Guests = _NO_GUESTS,
+) -> Details:
     """The server of a name or UUID.
 
+    :param guests: what guests have told their hosts, by server.
     :raises CloudError: if Nova refuses or does not answer.
     :raises NotInCloud: if it has no such server, or several of this name.
     :raises PlacementError: if Placement does not answer.
@@ -75,19 +88,26 @@ def read(cloud: reader.Cloud, wanted: str) -> Details:
         held = server_gpus.list_of(cloud, server.uuid, gpus)
     except exception.PlacementForbidden:
         pass  # an ordinary user: Nova alone tells something
+    told = guests.get(server.uuid, ())
     return Details(
         server,
         allocation_checks.list_wanted(server.flavor, gpus)
         if server.has_extra_specs
         else None,
         held,
-        server_state.judge(server, held, gpus),
-        list_checks(held or ()),
+        server_state.judge(server, held, gpus, told),
+        list_checks(held or (), bool(told)),
+        guest_states.summarise(told),
     )
 
 
-def list_checks(held: Sequence[servers.Allocation]) -> tuple[Check, ...]:
+def list_checks(
+    held: Sequence[servers.Allocation], is_guest_known: bool = False
+) -> tuple[Check, ...]:
     """How to see what hosts and the guest know of its GPUs."""
+    of_guest = Check(
+        'device, driver and licence', 'guest', 'nova-vgpu guest facts'
+    )
     hosts = sorted({each.gpu.host for each in held})
     gpus = sorted({(each.gpu.host, each.gpu.address) for each in held})
     return (
@@ -96,9 +116,5 @@ def list_checks(held: Sequence[servers.Allocation]) -> tuple[Check, ...]:
             for host, address in gpus
         ),
         *(Check('the host', host, 'nova-vgpu doctor') for host in hosts),
-        Check(
-            'device, driver and licence',
-            'guest',
-            'nova-vgpu guest facts',
-        ),
+        *(() if is_guest_known else (of_guest,)),
     )

@@ -14,7 +14,7 @@
 
 As far as the cloud knows: Nova tells what was asked and how the server is,
 and Placement what it has. Whether the device works is known to the host and
-the guest only.
+the guest only; what the guest has told its host is given.
 """
 
 from collections.abc import Iterable
@@ -23,7 +23,9 @@ from collections.abc import Sequence
 import dataclasses
 
 from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.hosts import host_agents
 from nova_vgpu.cloud.usage import allocation_checks
+from nova_vgpu.cloud.usage import guest_states
 from nova_vgpu.cloud.usage import nova_servers
 from nova_vgpu.cloud.usage import reasons
 from nova_vgpu.cloud.usage import servers
@@ -67,13 +69,17 @@ def judge(
     server: nova_servers.NovaServer,
     held: Sequence[servers.Allocation] | None,
     gpus: Iterable[fleet.GPU] = (),
+    guests: Sequence[host_agents.Guest] = (),
 ) -> Judgement:
     """Decide on the state of a server.
 
     :param held: what it has of GPUs; None if the user may not ask.
     :param gpus: all that there are.
+    :param guests: what its guest has told the host.
     """
     found = [*_judge_status(server), *_judge_gpus(server, held, gpus)]
+    if server.status == 'ACTIVE':
+        found += guest_states.judge(guests)
     if not found:
         found.append(
             reasons.Reason(

@@ -201,7 +201,12 @@ class CloudTest(testtools.TestCase):
             self.cloud.proxies[service].reset()
 
     def compare(
-        self, name: str, *words: str, status: int = 0, notes: str = ''
+        self,
+        name: str,
+        *words: str,
+        status: int = 0,
+        notes: str = '',
+        **variables: str,
     ) -> None:
         """A command on the page, and what it prints here.
 
@@ -209,7 +214,7 @@ class CloudTest(testtools.TestCase):
         """
         if not EXAMPLES.is_dir():
             self.skipTest('the documentation is not part of a wheel')
-        code, stdout, stderr = self.run_command(*words)
+        code, stdout, stderr = self.run_command(*words, **variables)
         self.assertEqual((status, notes), (code, stderr))
         lines = textwrap.wrap(
             f'$ openstack vgpu {" ".join(words)}',

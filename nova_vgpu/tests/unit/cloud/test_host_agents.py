@@ -15,12 +15,18 @@
 
 import dataclasses
 import json
+from unittest import mock
 
 import testtools
 
+from nova_vgpu import values
 from nova_vgpu.cloud.hosts import host_agents
 from nova_vgpu.cloud.hosts import prometheus
+from nova_vgpu.lifecycle import agent
+from nova_vgpu.lifecycle import exporter
 from nova_vgpu.tests import agent_samples
+from nova_vgpu.tests import hosts
+from nova_vgpu.tests import plans
 
 
 class TestAgents(testtools.TestCase):
@@ -117,6 +123,92 @@ class TestAgents(testtools.TestCase):
             agent_samples.sample('refused_info'),
         )
         self.assertEqual('', agent.gpus[0].address)
+
+
+class TestGuests(testtools.TestCase):
+    def list_guests(
+        self, *samples: prometheus.Sample
+    ) -> dict[str, tuple[host_agents.Guest, ...]]:
+        agents = host_agents.make_agents(samples)
+        return host_agents.Answer(agents=agents).list_guests()
+
+    def test_guests_are_found_by_their_server(self) -> None:
+        server, mdev = agent_samples.SERVER, agent_samples.MDEV
+        found = self.list_guests(
+            *agent_samples.agent(),
+            *agent_samples.agent('compute2'),
+            agent_samples.guest(),
+            agent_samples.guest(vgpu='second', driver_version='none'),
+            agent_samples.guest('other', host='compute2'),
+        )
+        self.assertEqual({server, 'other'}, {*found})
+        first = host_agents.Guest(
+            *(agent_samples.T4, mdev, server, '550.144.03', 'licensed')
+        )
+        self.assertIn(first, found[server])
+        self.assertEqual(
+            {'550.144.03', 'none'}, {guest.driver for guest in found[server]}
+        )
+
+    def test_what_an_agent_told_long_ago_does_not_count(self) -> None:
+        old = agent_samples.agent(age=301)
+        self.assertEqual({}, self.list_guests(*old, agent_samples.guest()))
+
+    def test_the_metrics_of_the_agent_are_read(self) -> None:
+        """The names of series and labels are the same on both sides."""
+        driver = values.GuestDriver(
+            values.PciAddress.parse(agent_samples.T4),
+            agent_samples.SERVER,
+            agent_samples.MDEV,
+            True,
+            '550.144.03',
+            values.GuestLicence.RESTRICTED,
+        )
+        host = hosts.make_host()
+        report = values.DriftReport(
+            plans.make_plan(values.Declaration(()), host, ()),
+            host,
+            values.Usage(),
+            guest_drivers=(driver,),
+        )
+        collector = exporter.Collector('compute1')
+        collector.show(report, agent.Tally())
+        samples = [
+            agent_samples.sample(
+                sample.name.removeprefix('nova_vgpu_'),
+                sample.value,
+                **sample.labels,
+            )
+            for family in collector.collect()
+            for sample in family.samples
+        ]
+        (guest,) = self.list_guests(*samples)[agent_samples.SERVER]
+        self.assertEqual(
+            ('550.144.03', 'unlicensed-restricted'),
+            (guest.driver, guest.licence),
+        )
+
+    def test_only_series_of_guests_are_asked_for(self) -> None:
+        asked: list[str] = []
+
+        def ask(
+            _settings: prometheus.Settings, query: str
+        ) -> tuple[prometheus.Sample, ...]:
+            asked.append(query)
+            return (*agent_samples.agent(), agent_samples.guest())
+
+        settings = prometheus.Settings('setting', 'https://p.example')
+        with mock.patch.object(prometheus, 'ask', ask):
+            answer = host_agents.read_guests(settings)
+        self.assertEqual([agent_samples.SERVER], [*answer.list_guests()])
+        (query,) = asked
+        self.assertIn('guest_info', query)
+        self.assertNotIn('function_info', query)
+
+    def test_without_a_setting_nothing_is_asked(self) -> None:
+        answer = host_agents.read_guests(None)
+        self.assertFalse(answer.is_configured)
+        self.assertEqual({}, answer.list_guests())
 
 
 class TestQueries(testtools.TestCase):

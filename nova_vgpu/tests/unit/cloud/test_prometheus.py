@@ -208,6 +208,11 @@ class TestSettings(testtools.TestCase):
             ),
         )
 
+    def test_a_timeout_may_be_a_text(self) -> None:
+        settings = self.read({'url': 'https://p.example', 'timeout': '2.5'})
+        assert settings is not None
+        self.assertEqual(2.5, settings.timeout)
+
     def test_secrets_are_not_printed(self) -> None:
         settings = prometheus.Settings(
             NAME, 'u', True, 'u', 'secret', 'secret'
@@ -224,7 +229,9 @@ class TestSettings(testtools.TestCase):
             ({'url': 'http://u:secret@p.example'}, '"username"'),
             ({'url': url, 'user': 'u'}, 'user is unknown'),
             ({'url': url, 'timeout': 0}, '"timeout"'),
-            ({'url': url, 'timeout': '3'}, '"timeout"'),
+            ({'url': url, 'timeout': 'soon'}, '"timeout"'),
+            ({'url': url, 'timeout': []}, '"timeout"'),
+            ({'url': url, 'timeout': 'nan'}, '"timeout"'),
         ):
             with self.assertRaises(exception.CloudError) as caught:
                 self.read(given)

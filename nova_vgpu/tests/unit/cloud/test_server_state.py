@@ -17,7 +17,9 @@ import typing
 import testtools
 
 from nova_vgpu.cloud.gpus import fleet
+from nova_vgpu.cloud.hosts import host_agents
 from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.usage import guest_states
 from nova_vgpu.cloud.usage import nova_servers
 from nova_vgpu.cloud.usage import reasons
 from nova_vgpu.cloud.usage import server_details
@@ -79,6 +81,13 @@ def codes(
         () if held is None else GPUS,
     )
     return found.state.value, *(each.code.value for each in found.why)
+
+
+def judge_with(
+    guests: tuple[host_agents.Guest, ...], **others: typing.Any
+) -> server_state.Judgement:
+    """A server with the vGPU that it asks for, and what its guest told."""
+    return server_state.judge(server(ONE, **others), hold(T4), GPUS, guests)
 
 
 class TestState(testtools.TestCase):
@@ -256,6 +265,11 @@ class TestDetails(testtools.TestCase):
         ):
             its = server(extra_specs)
             found = server_details.Details(
-                its, wanted, (), server_state.judge(its, (), ()), ()
+                its,
+                wanted,
+                (),
+                server_state.judge(its, (), ()),
+                (),
+                guest_states.GuestState(),
             )
             self.assertEqual(expected, found.words)
