@@ -32,11 +32,13 @@ from lab.cloud_init import systems
 from lab.cloud_init import vendor
 from nova_vgpu.cmd import main as program
 from nova_vgpu.guest import cloud_config
+from nova_vgpu.guest import device_plugin
 from nova_vgpu.guest import facts
 from nova_vgpu.sandbox import guests
 
 _TOKEN = 'aGVhZGVy.c2VjcmV0LXRva2Vu.c2lnbmF0dXJl'  # noqa: S105 - it is not one
 _TOKEN_PATH = 'etc/nvidia/ClientConfigToken/client_configuration_token.tok'  # noqa: S105 - a path
+_IMAGE = 'registry.example.org:5000/nvidia/k8s-device-plugin:v0.17.1'
 _TOOL = 'nova-vgpu-guest-setup'
 
 
@@ -99,6 +101,7 @@ class CloudInitTestCase(unittest.TestCase):
             ),
             'whole GPU, file': (
                 *('--driver', 'datacenter', '--gpu-cluster', '--cdi'),
+                *('--device-plugin', _IMAGE),
                 *(*self.from_file(vendor.DEB), *repository),
             ),
             'whole GPU, package': (
@@ -226,6 +229,10 @@ class SetUps(CloudInitTestCase):
         self.assert_file(guest, 'etc/cdi/nvidia.yaml', 0o644, 'cdi\n')
         self.assertIn('try-restart containerd.service', asked)
         self.assertFalse(guest.path('etc/nvidia/gridd.conf').exists())
+        self.assert_file(
+            *(guest, device_plugin.MANIFEST.lstrip('/'), 0o600),
+            device_plugin.make_manifest(_IMAGE).decode(),
+        )
         self.assert_nothing_changes(guest, user_data)
 
     def test_a_whole_gpu_with_a_version_of_a_package(self) -> None:

@@ -50,6 +50,7 @@ class CloudInit(base.Command):
     A whole GPU in a node of Kubernetes, with packages:
 
       nova-vgpu guest cloud-init --driver datacenter --gpu-cluster \\
+        --device-plugin nvcr.io/nvidia/k8s-device-plugin:TAG \\
         --driver-source nvidia-driver --repository 'URI SUITE COMPONENT' \\
         --repository-key FILE
 
@@ -256,6 +257,12 @@ def _add_runtime(parser: argparse.ArgumentParser) -> None:
         const=True,
         help="The guest is a node of Kubernetes: install what NVIDIA's device "
         'plugin needs, by default with containerd.',
+    )
+    parser.add_argument(
+        '--device-plugin',
+        metavar='IMAGE|none',
+        help="The image of NVIDIA's device plugin, which a node of Kubernetes "
+        'gets as a static Pod; none if the cluster deploys it.',
     )
 
 

@@ -39,7 +39,9 @@ TOGETHER = (
     ('repository', 'repository_key'),
     ('licence_servers', 'licence_token_file'),
     ('container_runtime', 'cdi'),
+    # A site says how its clusters get the plugin; facts say what is a node.
     ('gpu_cluster',),
+    ('device_plugin',),
 )
 
 
@@ -213,6 +215,16 @@ Enable the Container Device Interface in the container runtime.
             help="""
 Whether the guest is a node of a Kubernetes cluster. It gets what NVIDIA's
 device plugin needs: the container runtime, by default with containerd.
+``device_plugin`` has to say where the plugin itself is from.
+""",
+        ),
+        cfg.StrOpt(
+            'device_plugin',
+            help="""
+The image of NVIDIA's device plugin for Kubernetes, with its tag or digest:
+nodes of a GPU cluster get a static Pod with it. ``none`` if the cluster
+deploys the plugin, by the GPU operator or a DaemonSet. It counts for guests
+with ``gpu_cluster`` only.
 """,
         ),
     ]

@@ -22,6 +22,7 @@ import dataclasses
 import json
 import re
 
+from nova_vgpu.guest import device_plugin
 from nova_vgpu.guest import driver_versions
 from nova_vgpu.guest import facts
 from nova_vgpu.guest import licences
@@ -75,6 +76,7 @@ class Request:
     container_runtime: str | None = None
     cdi: bool = False
     gpu_cluster: bool = False
+    device_plugin: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,6 +128,9 @@ def find_problems(request: Request) -> tuple[str, ...]:
     """All that is missing or wrong, each with its cure."""
     return (
         *_check_choices(request),
+        *device_plugin.find_problems(
+            request.device_plugin, request.gpu_cluster
+        ),
         *_check_source(request),
         *_check_repository(request),
         *licences.find_problems(_licence_request(request)),
@@ -145,6 +150,7 @@ def decide(request: Request) -> Setup:
     if request.driver != NO_DRIVER:
         content = b'blacklist nouveau\noptions nouveau modeset=0\n'
         files.append(File(_NOUVEAU, 0o644, content))
+    files += _make_device_plugin(request)
     setup = Setup(
         request.driver or NO_DRIVER,
         (*_list_packages(request, runtime), *([package] if package else [])),
@@ -238,6 +244,15 @@ def _make_repository(request: Request) -> Iterator[File]:
     yield File(_REPOSITORY_KEY, 0o644, key.encode('ascii'))
     text = ''.join(f'{line}\n' for line in lines)
     yield File(_REPOSITORY, 0o644, text.encode('ascii'))
+
+
+def _make_device_plugin(request: Request) -> Iterator[File]:
+    image = request.device_plugin
+    if image is None or image == device_plugin.NOT_HERE:
+        return
+    if request.gpu_cluster:
+        content = device_plugin.make_manifest(image)
+        yield File(device_plugin.MANIFEST, device_plugin.MODE, content)
 
 
 def _make_pin(package: Package | None) -> Iterator[File]:

@@ -21,6 +21,7 @@ from unittest import mock
 import fixtures
 
 from nova_vgpu.cmd import main
+from nova_vgpu.guest import device_plugin
 from nova_vgpu.guest import facts
 from nova_vgpu.sandbox import guests
 from nova_vgpu.tests.unit import test_guards
@@ -114,6 +115,7 @@ class TestRendering(CloudInitTestCase):
             f'driver_sha256 = {"a" * 64}\n'
             'host_driver = 550.144.02\n'
             f'licence_token_file = {self.token}\n'
+            'device_plugin = registry.example.org/plugin:v1\n'
             '[guest_flavor_gpu.vgpu large]\n'
             'driver = vgpu-guest\n'
             'vgpu_type = A40-8Q\n'
@@ -127,6 +129,9 @@ class TestRendering(CloudInitTestCase):
         )
         files = self.load(self.render('--flavor', 'gpu.vgpu large'))
         self.assertIn('FeatureType=1', files['/etc/nvidia/gridd.conf'])
+        self.assertNotIn(device_plugin.MANIFEST, files)
+        answer = self.render('--flavor', 'gpu.whole')
+        self.assertIn('plugin:v1', self.load(answer)[device_plugin.MANIFEST])
         plan = self.read_plan(self.render('--flavor', 'gpu.whole'))
         # Not the checksum of the site, which is that of another driver.
         self.assertIsNone(plan['driver_file'])
@@ -146,6 +151,21 @@ class TestRendering(CloudInitTestCase):
         )
         self.assertEqual('mine', plan['packages'][-1]['name'])
         self.assertEqual('docker', plan['runtime'])
+
+    def test_the_device_plugin_of_a_site_counts_with_facts(self) -> None:
+        """Facts say that a guest is a node, and cannot say more."""
+        found = self.directory / 'facts.json'
+        found.write_text(
+            json.dumps({'drivers_needed': ['amd'], 'is_gpu_cluster': True})
+        )
+        facts_of = ('--facts', str(found))
+        self.assert_refused(self.render(*facts_of), 'Give --device-plugin')
+        self.config.write_text('[guest]\ndevice_plugin = none\n')
+        self.load(self.render(*facts_of))
+        files = self.load(
+            self.render(*facts_of, '--device-plugin', 'x.example/y:1')
+        )
+        self.assertIn('"x.example/y:1"', files[device_plugin.MANIFEST])
 
     def test_what_belongs_together_is_from_one_place(self) -> None:
         self.config.write_text(
@@ -191,6 +211,8 @@ class TestRendering(CloudInitTestCase):
         self.assertEqual('550.144.03', plan['driver_file']['version'])
         plan = self.read_plan(self.render('--flavor', 'gpu.k8s'))
         self.assertEqual(('containerd', True), (plan['runtime'], plan['cdi']))
+        files = self.load(self.render('--flavor', 'gpu.k8s'))
+        self.assertIn(device_plugin.MANIFEST, files)
 
     def test_an_invalid_value_of_the_configuration(self) -> None:
         self.config.write_text('[guest]\ngpu_cluster = perhaps\n')

@@ -51,6 +51,7 @@ class TestRendering(testtools.TestCase):
                 repository='https://x ./',
                 repository_key=test_setup.KEY,
                 gpu_cluster=True,
+                device_plugin='x.example/y:1',
             ),
         ):
             wanted = setup.decide(request)

@@ -39,6 +39,7 @@ VGPU = setup.Request(
 )
 WHOLE = setup.Request(driver='datacenter', driver_source='nvidia-driver')
 NONE = setup.Request(driver='none')
+NODE = setup.Request(driver='none', gpu_cluster=True, device_plugin='none')
 
 
 def change(request: setup.Request, **fields: typing.Any) -> setup.Request:
@@ -322,6 +323,10 @@ class TestProblems(testtools.TestCase):
                 ['--driver-sha256', '--driver-version', '--repository-key'],
             ),
             (setup.Request(driver='datacenter'), ['--driver-source']),
+            (
+                setup.Request(driver='datacenter', gpu_cluster=True),
+                ['--device-plugin', '--driver-source'],
+            ),
         ):
             problems = setup.find_problems(request)
             self.assertEqual(len(options), len(problems), str(problems))
@@ -367,7 +372,7 @@ class TestProblems(testtools.TestCase):
             ('twice at most', change(VGPU, licence_servers=('a',) * 3)),
             (
                 'needs a container runtime',
-                change(NONE, gpu_cluster=True, container_runtime='none'),
+                change(NODE, container_runtime='none'),
             ),
             ('about a container', change(NONE, cdi=True)),
             ('is not one of', change(NONE, container_runtime='podman')),
@@ -392,6 +397,9 @@ class TestProblems(testtools.TestCase):
                 change(VGPU, vgpu_type=text),
                 change(VGPU, licence_servers=(text,)),
                 change(VGPU, licence_token=b'a.b.c' + text.encode() + b'\nx'),
+                change(NODE, device_plugin=text),
+                change(NODE, device_plugin=f'x/{text}:1'),
+                change(NODE, device_plugin=f'x:1{text}@'),
                 change(WHOLE, repository=f'{text} x y', repository_key=KEY),
                 change(WHOLE, repository_key=KEY + text + 'x'),
             ):
