@@ -13,22 +13,21 @@
 """``nova-vgpu guest cloud-init``: user data that sets up a guest's GPU."""
 
 import argparse
-import dataclasses
 import os
 import typing
 
 from nova_vgpu import exception
 from nova_vgpu.cmd import base
+from nova_vgpu.cmd import option_files
 from nova_vgpu.guest import cloud_config
 from nova_vgpu.guest import facts_file
 from nova_vgpu.guest import licences
+from nova_vgpu.guest import merging
 from nova_vgpu.guest import setup
 from nova_vgpu.host import files
 from nova_vgpu.host import state
 
 _OUTPUT = '--output'
-_TOKEN = 'licence_token_file'  # noqa: S105 - the name of an option
-_KEY = 'repository_key'
 
 
 class CloudInit(base.Command):
@@ -76,7 +75,6 @@ class CloudInit(base.Command):
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         _require_target(parsed_args.output)
         request, problems = self._make_request(parsed_args)
-        problems += setup.find_problems(request)
         if problems:
             raise exception.UsageError('\n'.join(problems))
         wanted = setup.decide(request)
@@ -88,41 +86,28 @@ class CloudInit(base.Command):
     def _make_request(
         self, parsed_args: argparse.Namespace
     ) -> tuple[setup.Request, tuple[str, ...]]:
-        """What is asked for, and what could not be read."""
-        found, problems = self._merge(parsed_args)
-        token_file = found.pop(_TOKEN, None)
-        key, unread = _read('--repository-key', found.pop(_KEY, None))
-        servers = found.pop('licence_servers', None) or ()
-        request = setup.Request(
-            **{name: it for name, it in found.items() if it is not None},
-            licence_servers=tuple(servers),
-            repository_key=(
-                None if key is None else key.decode('ascii', 'replace')
-            ),
-        )
-        problems += unread
-        if setup.needs_licence(request):
-            token, unread = _read('--licence-token', token_file)
-            request = dataclasses.replace(request, licence_token=token)
-            problems += unread
-        return request, problems
-
-    def _merge(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[dict[str, typing.Any], tuple[str, ...]]:
-        """Options first, then the facts, then the configuration."""
-        # Not at the top: importing oslo.config is slow.
-        from nova_vgpu.conf import guest
-        from nova_vgpu.conf import sources
-
+        """Options count first, then the facts, then the configuration."""
         said: dict[str, typing.Any] = {}
         problems: tuple[str, ...] = ()
         if parsed_args.facts is not None:
-            text, problems = _read('--facts', parsed_args.facts)
+            text, problems = option_files.read('--facts', parsed_args.facts)
             if text:
                 said, problems = facts_file.parse(
                     text.decode(errors='replace')
                 )
+        configured = self._read_configuration(parsed_args)
+        request, wrong = merging.make_request(
+            [vars(parsed_args), said, *configured], option_files.read
+        )
+        return request, problems + wrong
+
+    def _read_configuration(
+        self, parsed_args: argparse.Namespace
+    ) -> list[dict[str, typing.Any]]:
+        # Not at the top: importing oslo.config is slow.
+        from nova_vgpu.conf import guest
+        from nova_vgpu.conf import sources
+
         groups = guest.list_groups(parsed_args.flavor, parsed_args.project)
         conf, _ = sources.load(
             self.options.config_file,
@@ -130,10 +115,9 @@ class CloudInit(base.Command):
             guest.make_registrar(groups),
         )
         try:
-            configured = guest.read(conf, groups)
+            return guest.read(conf, groups)
         except ValueError as error:
             raise exception.ConfigFileError(str(error)) from error
-        return guest.merge([vars(parsed_args), said, *configured]), problems
 
     def _write(
         self, text: str, is_secret: bool, parsed_args: argparse.Namespace
@@ -225,7 +209,7 @@ def _add_licence(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         '--licence-token',
-        dest=_TOKEN,
+        dest='licence_token_file',
         metavar='FILE',
         help='The file with the client configuration token.',
     )
@@ -279,25 +263,6 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         action='store_true',
         help='Print user data that is secret also to a terminal.',
     )
-
-
-def _read(
-    option: str, path: str | None
-) -> tuple[bytes | None, tuple[str, ...]]:
-    """The content of a file, and what is wrong with it.
-
-    If it cannot be read, the content is empty, which is not missing.
-    """
-    if path is None:
-        return None, ()
-    directory, name = os.path.split(path)
-    try:
-        content = files.Files(directory or '.').read_binary(name)
-    except files.Unreadable as error:
-        return b'', (f'{option}: {error}.',)
-    if not content.strip():
-        return b'', (f'{option}: {path} is empty.',)
-    return content, ()
 
 
 def _require_length(text: str) -> None:

@@ -18,7 +18,6 @@ of a project. They are not those of nova-compute, so they have a namespace of
 their own for ``oslo-config-generator``.
 """
 
-from collections.abc import Mapping
 from collections.abc import Sequence
 import functools
 import typing
@@ -28,21 +27,6 @@ from oslo_config import cfg
 GROUP = 'guest'
 FLAVOR_PREFIX = 'guest_flavor_'
 PROJECT_PREFIX = 'guest_project_'
-
-#: What belongs together is taken from one place: a checksum is that of the
-#: source beside it.
-TOGETHER = (
-    ('driver',),
-    ('driver_source', 'driver_sha256', 'driver_version'),
-    ('host_driver',),
-    ('vgpu_type', 'licence'),
-    ('repository', 'repository_key'),
-    ('licence_servers', 'licence_token_file'),
-    ('container_runtime', 'cdi'),
-    # A site says how its clusters get the plugin; facts say what is a node.
-    ('gpu_cluster',),
-    ('device_plugin',),
-)
 
 
 def list_opts() -> list[tuple[cfg.OptGroup, list[cfg.Opt]]]:
@@ -84,17 +68,6 @@ def make_registrar(
     groups: Sequence[str],
 ) -> typing.Callable[[cfg.ConfigOpts], None]:
     return functools.partial(register_opts, groups=groups)
-
-
-def merge(places: Sequence[Mapping[str, typing.Any]]) -> dict[str, typing.Any]:
-    """The values that count, from the first place that has any of a set."""
-    merged = {}
-    for names in TOGETHER:
-        for place in places:
-            if any(place.get(name) is not None for name in names):
-                merged.update({name: place.get(name) for name in names})
-                break
-    return merged
 
 
 def read(

@@ -31,32 +31,51 @@ def parse(text: str) -> tuple[dict[str, typing.Any], tuple[str, ...]]:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    if not isinstance(found, dict) or 'drivers_needed' not in found:
+    if not are_facts(found):
         return {}, (f'--facts: the file does not have facts. {_CURE}',)
+    values, problem = find_values(found, _CURE)
+    return values, (f'--facts: {problem}',) if problem else ()
+
+
+def are_facts(found: typing.Any) -> typing.TypeGuard[dict[str, typing.Any]]:
+    """Whether it can be what :mod:`~nova_vgpu.guest.facts` prints."""
+    return isinstance(found, dict) and 'drivers_needed' in found
+
+
+def find_values(
+    found: dict[str, typing.Any], cure: str
+) -> tuple[dict[str, typing.Any], str]:
+    """Values, and why there is no driver; then ``cure`` says what to do."""
     values: dict[str, typing.Any] = {}
     if found.get('is_gpu_cluster') is True:
         values['gpu_cluster'] = True
-    driver, problem = _choose(found['drivers_needed'])
+    driver, problem = _choose(found['drivers_needed'], cure)
     if driver is not None:
         values['driver'] = driver
     if driver == facts.VGPU_GUEST:
         values |= _find_vgpu(found.get('gpus'))
-    return values, (problem,) if problem else ()
+    return values, problem
 
 
-def _choose(needed: typing.Any) -> tuple[str | None, str]:
+def has_nvidia(found: dict[str, typing.Any]) -> bool:
+    """Whether any GPU is NVIDIA's: the others have what they need."""
+    return any(
+        isinstance(gpu, dict) and gpu.get('vendor') == facts.NVIDIA
+        for gpu in _list(found.get('gpus'))
+    )
+
+
+def _choose(needed: typing.Any, cure: str) -> tuple[str | None, str]:
     drivers = [each for each in _list(needed) if isinstance(each, str)]
     if facts.VGPU_HOST in drivers:
-        return None, '--facts: these are the facts of a host of vGPUs.'
+        return None, 'these are the facts of a host of vGPUs.'
     if facts.UNKNOWN in drivers:
-        return None, (
-            f'--facts: which driver the guest needs is unknown. {_CURE}'
-        )
+        return None, f'which driver the guest needs is unknown. {cure}'
     for driver in (facts.VGPU_GUEST, facts.DATACENTER):
         if driver in drivers:
             return driver, ''
     if not drivers:
-        return None, '--facts: the guest does not have a GPU.'
+        return None, 'the guest does not have a GPU.'
     return setup.NO_DRIVER, ''
 
 
