@@ -39,13 +39,17 @@ _BLOCK = re.compile(r'[!-~](?:[\n -~]*[!-~])?\n')
 
 def render(wanted: setup.Setup) -> str:
     """The user data; the same setup gives the same text."""
-    program = inspect.getsource(setup_program).encode('ascii')
-    files = (*wanted.files, setup.File(PROGRAM, 0o755, program))
     lines = ['write_files:']
-    for file in files:
+    for file in list_files(wanted):
         lines += _render_file(file)
     lines += ['runcmd:', f'- [{json.dumps(PROGRAM)}]']
     return HEADER + ''.join(f'{line}\n' for line in lines)
+
+
+def list_files(wanted: setup.Setup) -> tuple[setup.File, ...]:
+    """The files of a guest, and last the program that does the rest."""
+    program = inspect.getsource(setup_program).encode('ascii')
+    return (*wanted.files, setup.File(PROGRAM, 0o755, program))
 
 
 def count_characters(user_data: str) -> int:

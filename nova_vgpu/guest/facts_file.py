@@ -57,10 +57,16 @@ def find_values(
     return values, problem
 
 
-def has_nvidia(found: dict[str, typing.Any]) -> bool:
-    """Whether any GPU is NVIDIA's: the others have what they need."""
+def needs_nvidia(found: dict[str, typing.Any]) -> bool:
+    """Whether any GPU needs a driver of NVIDIA's, or it is unknown which.
+
+    The kernel has those of the others, and one that is passed on to guests
+    needs none.
+    """
     return any(
-        isinstance(gpu, dict) and gpu.get('vendor') == facts.NVIDIA
+        isinstance(gpu, dict)
+        and gpu.get('vendor') == facts.NVIDIA
+        and gpu.get('driver_needed') != facts.NO_DRIVER
         for gpu in _list(found.get('gpus'))
     )
 

@@ -169,6 +169,9 @@ def list_texts() -> Iterator[pathlib.Path]:
     """Everything that users and contributors read, but for the tests."""
     for folder, pattern in (
         ('.', '*.rst'),
+        ('ansible', '*.md'),
+        ('ansible', '*.py'),
+        ('ansible', '*.yml'),
         ('benchmarks', '*.py'),
         ('dashboard', '*.html'),
         ('dashboard', '*.py'),
@@ -459,7 +462,9 @@ class TestFiles(testtools.TestCase):
         found = [
             path
             for directory in (
+                'ansible',
                 'dashboard',
+                'lab',
                 'nova_vgpu',
                 'doc',
                 'releasenotes',
