@@ -21,7 +21,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/common.sh"
 
 environments=("$@")
 if ((${#environments[@]} == 0)); then
-    environments=(pep8 py3 functional nova31 dashboard26)
+    environments=(pep8 ansible py3 functional nova31 dashboard26)
     if grep -qx ID=debian /etc/os-release; then
         environments+=(browser)
     else

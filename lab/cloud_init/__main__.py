@@ -10,170 +10,31 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Run user data of ``nova-vgpu guest cloud-init`` for real.
+"""Run user data and the Ansible role gpu_guest for real.
 
-cloud-init of Debian 12 and 13 validates it and runs it, in Debian systems
-with packages in place of the vendor's. Needs root, on a Debian machine. The
-first run builds the systems, which takes minutes; the next ones use them.
+cloud-init of Debian 12 and 13 validates user data and runs it, and Ansible
+runs the role, in Debian systems with packages in place of the vendor's. Needs
+root, on a Debian machine. The first run builds the systems, which takes
+minutes; the next ones use them.
 """
 
 import argparse
-import io
-import json
 import os
 import pathlib
 import shutil
 import sys
 import tempfile
-import typing
 import unittest
 
+from lab.cloud_init import ansible_role
+from lab.cloud_init import cases
 from lab.cloud_init import systems
 from lab.cloud_init import vendor
-from nova_vgpu.cmd import main as program
 from nova_vgpu.guest import cloud_config
 from nova_vgpu.guest import device_plugin
-from nova_vgpu.guest import facts
-from nova_vgpu.sandbox import guests
-
-_TOKEN = 'aGVhZGVy.c2VjcmV0LXRva2Vu.c2lnbmF0dXJl'  # noqa: S105 - it is not one
-_TOKEN_PATH = 'etc/nvidia/ClientConfigToken/client_configuration_token.tok'  # noqa: S105 - a path
-_IMAGE = 'registry.example.org:5000/nvidia/k8s-device-plugin:v0.17.1'
-_TOOL = 'nova-vgpu-guest-setup'
 
 
-class CloudInitTestCase(unittest.TestCase):
-    """One user data, in one system."""
-
-    cache: typing.ClassVar[pathlib.Path]
-    suite = ''
-    site: typing.ClassVar[vendor.Vendor]
-
-    def setUp(self) -> None:
-        self.directory = pathlib.Path(tempfile.mkdtemp())
-        self.addCleanup(shutil.rmtree, self.directory)
-        self.guest = self.enterContext(
-            systems.made(self.cache / self.suite, self.directory / 'guest')
-        )
-        self.token = self.directory / 'token'
-        self.token.write_text(f'{_TOKEN}\n')
-        empty = self.directory / 'empty.conf'
-        empty.touch()
-        self.options = (
-            *('--config-file', str(empty)),
-            *('--config-dir', str(self.directory)),
-        )
-
-    def render(self, kind: str) -> str:
-        return self.render_with(*self.make_kinds()[kind])
-
-    def render_with(self, *arguments: str) -> str:
-        output, errors = io.StringIO(), io.StringIO()
-        code = program.NovaVGPU(stdout=output, stderr=errors).run(
-            [*self.options, 'guest', 'cloud-init', *arguments]
-        )
-        self.assertEqual((0, ''), (code, errors.getvalue()))
-        return output.getvalue()
-
-    def make_kinds(self) -> dict[str, tuple[str, ...]]:
-        """The options of every kind of set-up."""
-        repository = (
-            *('--repository', f'{self.site.url} ./'),
-            *('--repository-key', str(self.site.key)),
-        )
-        token = ('--licence-token', str(self.token))
-        return {
-            'vGPU, installer': (
-                *('--facts', str(self.write_facts()), *token, *repository),
-                *self.from_file(vendor.RUN),
-            ),
-            'vGPU, package': (
-                *('--driver', 'vgpu-guest', *token, *repository),
-                *('--driver-source', 'site-vgpu-driver'),
-                *('--host-driver', '550.127.06', '--vgpu-type', 'A40-8Q'),
-                *('--container-runtime', 'docker'),
-            ),
-            'vGPU, licence server': (
-                *('--driver', 'vgpu-guest', '--host-driver', '510.108.03'),
-                *(*self.from_file(vendor.OLD_RUN), *repository),
-                *('--licence-server', 'one.example.org'),
-                *('--licence-server', 'two.example.org:7071'),
-            ),
-            'whole GPU, file': (
-                *('--driver', 'datacenter', '--gpu-cluster', '--cdi'),
-                *('--device-plugin', _IMAGE),
-                *(*self.from_file(vendor.DEB), *repository),
-            ),
-            'whole GPU, package': (
-                *('--driver', 'datacenter', *repository),
-                *('--driver-source', 'nvidia-driver'),
-                *('--driver-version', '550.144.03'),
-            ),
-            'whole GPU, licensed': (
-                *('--driver', 'vgpu-guest', '--licence', 'vws', *token),
-                *self.from_file(vendor.RUN),
-            ),
-            'image': ('--driver', 'none'),
-        }
-
-    def write_facts(self) -> pathlib.Path:
-        machine = self.directory / 'machine'
-        guests.write_machine(guests.MACHINES['t4-vgpu'], machine)
-        found = facts.collect(facts.Tree(str(machine)))
-        path = self.directory / 'facts.json'
-        path.write_text(json.dumps(facts.make_plain(found)))
-        return path
-
-    def from_file(self, name: str) -> tuple[str, ...]:
-        return (
-            *('--driver-source', f'{self.site.url}/{name}'),
-            *('--driver-sha256', self.site.sha256(name)),
-        )
-
-    def boot(self, guest: systems.Guest, user_data: str) -> str:
-        """Validate and run user data; gives what that prints."""
-        self.validate(guest, user_data)
-        said = guest.boot(user_data)
-        self.assertNotIn(_TOKEN, said)
-        return said
-
-    def assert_nothing_changes(
-        self, guest: systems.Guest, user_data: str
-    ) -> None:
-        guest.list_requests()
-        before = guest.take_picture()
-        again = guest.boot(user_data)
-        self.assertIn(f'{_TOOL}: nothing to change', again)
-        self.assertEqual(before, guest.take_picture())
-        asked = guest.list_requests()
-        changing = [it for it in asked if not it.startswith('is-enabled')]
-        self.assertEqual([], changing)
-
-    def validate(self, guest: systems.Guest, user_data: str) -> None:
-        guest.write('root/user-data', user_data)
-        done = guest.run(
-            'cloud-init', 'schema', '--config-file', '/root/user-data'
-        )
-        self.assertEqual(0, done.returncode, done.stdout)
-        self.assertIn('Valid', done.stdout)
-
-    def assert_version(
-        self, guest: systems.Guest, package: str, version: str
-    ) -> None:
-        done = guest.run('dpkg-query', '-W', '-f', '${Version}', package)
-        self.assertEqual(version, done.stdout)
-
-    def assert_file(
-        self, guest: systems.Guest, name: str, mode: int, text: str
-    ) -> None:
-        path = guest.path(name)
-        self.assertEqual(text, path.read_text())
-        status = path.stat()
-        found = (status.st_mode & 0o7777, status.st_uid, status.st_gid)
-        self.assertEqual((mode, 0, 0), found)
-
-
-class SetUps(CloudInitTestCase):
+class SetUps(cases.CloudInitTestCase):
     """What is run in every system."""
 
     def test_a_vgpu_with_the_installer(self) -> None:
@@ -182,7 +43,7 @@ class SetUps(CloudInitTestCase):
         said = self.boot(guest, user_data)
         asked = guest.list_requests()
         self.assertIn('installed the driver 550.144.03', said)
-        self.assert_file(guest, _TOKEN_PATH, 0o744, _TOKEN)
+        self.assert_file(guest, cases.TOKEN_PATH, 0o744, cases.TOKEN)
         self.assert_file(
             guest, 'etc/nvidia/gridd.conf', 0o644, 'FeatureType=1\n'
         )
@@ -231,7 +92,7 @@ class SetUps(CloudInitTestCase):
         self.assertFalse(guest.path('etc/nvidia/gridd.conf').exists())
         self.assert_file(
             *(guest, device_plugin.MANIFEST.lstrip('/'), 0o600),
-            device_plugin.make_manifest(_IMAGE).decode(),
+            device_plugin.make_manifest(cases.IMAGE).decode(),
         )
         self.assert_nothing_changes(guest, user_data)
 
@@ -272,7 +133,7 @@ class SetUps(CloudInitTestCase):
         self.assertNotEqual(0, done.returncode)
 
 
-class Schemas(CloudInitTestCase):
+class Schemas(cases.CloudInitTestCase):
     """What takes seconds in every system."""
 
     def test_every_kind_is_valid(self) -> None:
@@ -300,11 +161,22 @@ class TestTrixie(SetUps):
     suite = 'trixie'
 
 
+class TestBookwormRole(ansible_role.Roles):
+    suite = 'bookworm'
+
+
+class TestTrixieRole(ansible_role.Roles):
+    suite = 'trixie'
+
+
 def load_tests(
     loader: unittest.TestLoader, _tests: object, _pattern: object
 ) -> unittest.TestSuite:
-    cases = (TestBookwormSchema, TestTrixieSchema, TestBookworm, TestTrixie)
-    return unittest.TestSuite(map(loader.loadTestsFromTestCase, cases))
+    several = (
+        *(TestBookwormSchema, TestTrixieSchema, TestBookworm, TestTrixie),
+        *(TestBookwormRole, TestTrixieRole),
+    )
+    return unittest.TestSuite(map(loader.loadTestsFromTestCase, several))
 
 
 def main() -> int:
@@ -326,14 +198,14 @@ def main() -> int:
             raise SystemExit(
                 f'{tool} is missing: see bindep.txt, profile lab.'
             )
-    CloudInitTestCase.cache = options.cache
+    cases.CloudInitTestCase.cache = options.cache
     for suite in systems.SUITES:
         systems.build(options.cache, suite)
     with tempfile.TemporaryDirectory() as directory:
         site = pathlib.Path(directory)
         # APT reads as a user of its own.
         site.chmod(0o755)
-        with vendor.serving(site) as CloudInitTestCase.site:
+        with vendor.serving(site) as cases.CloudInitTestCase.site:
             ran = unittest.main(argv=[parser.prog, *rest], exit=False)
     return 0 if ran.result.wasSuccessful() else 1
 

@@ -125,23 +125,27 @@ class Guest:
         path.chmod(mode)
 
     def run(self, *argv: str) -> subprocess.CompletedProcess[str]:
-        mounts = (
-            f'lowerdir={self.base},upperdir={self.changed},'
-            f'workdir={self.directory}/work'
-        )
         return subprocess.run(
-            [
-                *('unshare', '--mount', '--propagation', 'private'),
-                *('--pid', '--fork', '--kill-child'),
-                *('sh', '-c', overlay.RUN_IN_OVERLAY, 'sh', mounts),
-                *(str(self.directory / 'root'), '/usr/bin/env', '-i'),
-                *(f'PATH={_PATH}', 'HOME=/root', 'LC_ALL=C.UTF-8', *argv),
-            ],
+            self.make_command(*argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    def make_command(self, *argv: str) -> list[str]:
+        """What runs a command in the system."""
+        mounts = (
+            f'lowerdir={self.base},upperdir={self.changed},'
+            f'workdir={self.directory}/work'
+        )
+        return [
+            *('unshare', '--mount', '--propagation', 'private'),
+            *('--pid', '--fork', '--kill-child'),
+            *('sh', '-c', overlay.RUN_IN_OVERLAY, 'sh', mounts),
+            *(str(self.directory / 'root'), '/usr/bin/env', '-i'),
+            *(f'PATH={_PATH}', 'HOME=/root', 'LC_ALL=C.UTF-8', *argv),
+        ]
 
     def boot(self, user_data: str) -> str:
         """Run cloud-init as a first boot; gives what its commands print."""
