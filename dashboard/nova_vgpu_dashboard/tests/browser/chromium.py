@@ -110,8 +110,14 @@ class Chromium(fixtures.Fixture):
         )
 
     def open(self, path: str) -> float:
-        """Open a page; gives the seconds until Horizon's answer."""
-        self.driver.get(f'{self.url}{path}')
+        """Open a page; gives the seconds until Horizon's answer.
+
+        The renderer may hang once, on a machine with much load.
+        """
+        try:
+            self.driver.get(f'{self.url}{path}')
+        except exceptions.TimeoutException:
+            self.driver.get(f'{self.url}{path}')
         return float(self.driver.execute_script(_TIME)) / 1000
 
     def fill(self, field: str, text: str) -> None:

@@ -47,3 +47,10 @@ PARTS = {'instance-vgpus': '#instance_details__vgpus'}
 SIZES = {'wide': (1280, 1000), 'phone': (390, 844)}
 #: Horizon's own page that ours are compared with.
 HYPERVISORS = '/admin/hypervisors/'
+#: For a tab of ours on a page of Horizon's: that page with its own tab. It
+#: waits a second for threads of its own, with the futurist library of 2026.
+OWN_TABS = {
+    'instance-vgpus': (
+        '/admin/instances/{server}/detail?tab=instance_details__overview'
+    ),
+}

@@ -225,17 +225,31 @@ class TestPages(testtools.TestCase):
     def test_pages_are_not_slower_than_horizons_own(self) -> None:
         """Where they seem to be, both are measured again, some times."""
         slow = dict(self.paths)
-        usual = self.admin.open(pages.HYPERVISORS)
+        server = self.furnishing.find_server('desktop-1').id
+        own = {
+            name: path.format(server=server)
+            for name, path in pages.OWN_TABS.items()
+        }
         fastest: dict[str, float] = {}
+
+        def measure(path: str) -> None:
+            time = self.admin.open(path)
+            fastest[path] = min(time, fastest.get(path, time))
+
+        self.admin.open(pages.HYPERVISORS)
         rounds = 0
         while slow and rounds < _ROUNDS:
             rounds += 1
-            usual = min(usual, self.admin.open(pages.HYPERVISORS))
             for name, path in slow.items():
-                time = self.admin.open(path)
-                fastest[name] = min(time, fastest.get(name, time))
-            slow = {n: slow[n] for n in slow if fastest[n] > 2 * usual}
-        self.assertEqual({}, slow, f'{fastest}, {usual} of Horizon')
+                measure(own.get(name, pages.HYPERVISORS))
+                measure(path)
+            slow = {
+                name: path
+                for name, path in slow.items()
+                if fastest[path]
+                > 2 * fastest[own.get(name, pages.HYPERVISORS)]
+            }
+        self.assertEqual({}, slow, str(fastest))
 
     # -- what an administrator does -------------------------------------------
 
