@@ -58,8 +58,11 @@ case "$1 $2" in
         ;;
     'cdi generate')
         for option; do
-            case "$option" in --output=*) echo cdi >"${option#*=}" ;; esac
+            case "$option" in --output=*) file=${option#*=} ;; esac
         done
+        # The real one adds an extension that is missing, too.
+        case "$file" in *.yaml|*.json) ;; *) file=$file.yaml ;; esac
+        echo cdi >"$file"
         ;;
     *) exit 5 ;;
 esac

@@ -309,19 +309,21 @@ def configure_runtime(runtime: str, cdi: bool) -> Lines:
 
 
 def generate_cdi() -> Lines:
-    new = _CDI + '.new'
-    os.makedirs(os.path.dirname(_CDI), mode=0o755, exist_ok=True)
+    # Not in the directory itself, where runtimes would read a half-written
+    # one. nvidia-ctk changes a name that does not end in .yaml.
+    new = os.path.join(STATE, 'nvidia.yaml')
     try:
-        run(
-            'nvidia-ctk', 'cdi', 'generate', '--format=yaml', '--output=' + new
-        )
+        run('nvidia-ctk', 'cdi', 'generate', '--output=' + new)
         content = read(new)
     finally:
         if os.path.exists(new):
             os.unlink(new)
+    if not content:
+        raise Failed('nvidia-ctk cdi generate wrote no specification.')
     if content == read(_CDI):
         return []
-    replace(_CDI, content or b'')
+    os.makedirs(os.path.dirname(_CDI), mode=0o755, exist_ok=True)
+    replace(_CDI, content)
     return ['wrote ' + _CDI]
 
 

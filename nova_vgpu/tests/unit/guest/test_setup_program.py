@@ -1,0 +1,135 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""The program in the guest, with programs that stand in for the system's."""
+
+import os
+import pathlib
+import typing
+
+import fixtures
+import testtools
+
+from nova_vgpu.guest import setup_program
+
+# As the real one: it adds an extension that the name of a file lacks
+# (nvidia-container-toolkit, pkg/nvcdi/spec).
+TOOLKIT = """\
+case "$1 $2" in
+    'runtime configure') echo "$*" >"$FAKE_ROOT/runtime" ;;
+    'cdi generate')
+        for option; do
+            case "$option" in --output=*) file=${option#*=} ;; esac
+        done
+        case "$file" in *.yaml|*.json) ;; *) file=$file.yaml ;; esac
+        cat "$FAKE_ROOT/devices" >"$file"
+        ;;
+esac
+"""
+
+
+class ProgramTestCase(testtools.TestCase):
+    """A guest below a directory."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.programs = self.root / 'bin'
+        self.programs.mkdir()
+        self.state = self.root / 'state'
+        self.state.mkdir()
+        path = f'{self.programs}:{os.environ["PATH"]}'
+        for name, value in (('PATH', path), ('FAKE_ROOT', str(self.root))):
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+        self.use(
+            STATE=str(self.state),
+            _CDI=str(self.root / 'cdi' / 'nvidia.yaml'),
+            _CDI_UNITS=(str(self.root / 'cdi-refresh.service'),),
+            _RUNTIME_FILES={'docker': (str(self.root / 'runtime'),)},
+        )
+        for name in ('systemctl', 'nvidia-ctk'):
+            self.write_program(name)
+
+    def use(self, **constants: typing.Any) -> None:
+        for name, value in constants.items():
+            self.useFixture(
+                fixtures.MonkeyPatch(
+                    f'nova_vgpu.guest.setup_program.{name}', value
+                )
+            )
+
+    def write_program(self, name: str, script: str = '') -> None:
+        """A program that notes its arguments, and then runs a script."""
+        path = self.programs / name
+        path.write_text(
+            f'#!/bin/sh\necho "{name} $*" >>"$FAKE_ROOT/calls"\n{script}'
+        )
+        path.chmod(0o755)
+
+    def list_calls(self, of: str) -> list[str]:
+        """The calls of a program since the last time."""
+        log = self.root / 'calls'
+        calls = log.read_text().splitlines() if log.exists() else []
+        log.unlink(missing_ok=True)
+        return [call for call in calls if call.startswith(of)]
+
+
+class TestContainerRuntime(ProgramTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.write_program('nvidia-ctk', TOOLKIT)
+        self.devices = self.root / 'devices'
+        self.devices.write_text('one GPU\n')
+        self.cdi = self.root / 'cdi' / 'nvidia.yaml'
+
+    def test_the_specification_of_cdi(self) -> None:
+        changes = setup_program.configure_runtime('docker', cdi=True)
+        self.assertIn(f'wrote {self.cdi}', changes)
+        self.assertEqual('one GPU\n', self.cdi.read_text())
+        self.assertEqual([self.cdi], list(self.cdi.parent.iterdir()))
+        self.assertEqual(
+            [], setup_program.configure_runtime('docker', cdi=True)
+        )
+
+    def test_the_specification_of_other_gpus_is_replaced(self) -> None:
+        setup_program.configure_runtime('docker', cdi=True)
+        self.devices.write_text('two GPUs\n')
+        self.assertEqual(
+            [f'wrote {self.cdi}'],
+            setup_program.configure_runtime('docker', cdi=True),
+        )
+        self.assertEqual('two GPUs\n', self.cdi.read_text())
+
+    def test_a_specification_that_was_not_written(self) -> None:
+        setup_program.configure_runtime('docker', cdi=True)
+        self.write_program('nvidia-ctk', '')
+        self.assertRaises(
+            setup_program.Failed,
+            setup_program.configure_runtime,
+            'docker',
+            cdi=True,
+        )
+        self.assertEqual('one GPU\n', self.cdi.read_text())
+
+    def test_a_newer_toolkit_writes_the_specification_itself(self) -> None:
+        (self.root / 'cdi-refresh.service').touch()
+        setup_program.configure_runtime('docker', cdi=True)
+        self.assertFalse(self.cdi.exists())
+
+    def test_without_cdi_there_is_no_specification(self) -> None:
+        setup_program.configure_runtime('docker', cdi=False)
+        self.assertFalse(self.cdi.exists())
+        (call,) = self.list_calls('nvidia-ctk')
+        self.assertEqual(
+            'nvidia-ctk runtime configure --runtime=docker --set-as-default',
+            call,
+        )
