@@ -47,6 +47,8 @@ _RUNTIME_FILES = {
 }
 # "6.1.0-28-cloud-amd64", "6.12.48+deb13-amd64", "6.8.0-49-generic".
 _KERNEL = re.compile(r'[0-9][0-9.]*(?:[+~][a-z0-9.]+)*(?:-[0-9]+)?-([a-z].*)')
+# What systemctl returns for a unit that systemd does not know.
+_NO_UNIT = 5
 _SECONDS = 60
 _CHUNK = 1 << 20
 
@@ -102,10 +104,10 @@ def set_up(plan: Plan) -> Lines:
     return changes
 
 
-def run(*argv: str) -> str:
+def run(*argv: str, fine: typing.Collection[int] = (0,)) -> str:
     """Run a program; what it prints is part of the error if it fails."""
     done = call(*argv)
-    if done.returncode:
+    if done.returncode not in fine:
         raise Failed(
             '{} failed ({}): {}'.format(
                 ' '.join(argv[:2]), done.returncode, done.stdout[-2000:]
@@ -298,9 +300,16 @@ def configure_runtime(runtime: str, cdi: bool) -> Lines:
         *('--set-as-default', *options),
     )
     changes = []  # type: Lines
+    # So that another run repeats a restart that failed.
+    pending = os.path.join(STATE, 'restart-' + runtime)
     if [read(path) for path in files] != before:
-        # Only if it runs: it reads the files when it starts.
-        run('systemctl', 'try-restart', runtime + '.service')
+        replace(pending, b'')
+    if os.path.exists(pending):
+        # Only if it runs: it reads the files when it starts. Another tool
+        # may still install it.
+        service = runtime + '.service'
+        run('systemctl', 'try-restart', service, fine=(0, _NO_UNIT))
+        os.unlink(pending)
         changes.append('made nvidia the default runtime of ' + runtime)
     # Newer toolkits keep the specification up to date by themselves.
     if cdi and not any(os.path.exists(unit) for unit in _CDI_UNITS):

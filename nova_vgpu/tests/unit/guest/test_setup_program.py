@@ -133,3 +133,41 @@ class TestContainerRuntime(ProgramTestCase):
             'nvidia-ctk runtime configure --runtime=docker --set-as-default',
             call,
         )
+
+    def test_the_service_is_restarted_if_it_is_new_to_it(self) -> None:
+        (change,) = setup_program.configure_runtime('docker', cdi=False)
+        self.assertEqual('made nvidia the default runtime of docker', change)
+        restart = 'systemctl try-restart docker.service'
+        self.assertEqual([restart], self.list_calls('systemctl'))
+        setup_program.configure_runtime('docker', cdi=False)
+        self.assertEqual([], self.list_calls('systemctl'))
+
+    def test_a_restart_that_failed_is_repeated(self) -> None:
+        self.write_program('systemctl', 'exit 1\n')
+        self.assertRaises(
+            setup_program.Failed,
+            setup_program.configure_runtime,
+            'docker',
+            cdi=False,
+        )
+        self.write_program('systemctl')
+        self.list_calls('')
+        self.assertEqual(
+            ['made nvidia the default runtime of docker'],
+            setup_program.configure_runtime('docker', cdi=False),
+        )
+        self.assertEqual(
+            ['systemctl try-restart docker.service'],
+            self.list_calls('systemctl'),
+        )
+        self.assertEqual(
+            [], setup_program.configure_runtime('docker', cdi=False)
+        )
+
+    def test_a_runtime_that_another_tool_installs_later(self) -> None:
+        # "Unit docker.service not found."
+        self.write_program('systemctl', 'exit 5\n')
+        self.assertEqual(
+            ['made nvidia the default runtime of docker'],
+            setup_program.configure_runtime('docker', cdi=False),
+        )
