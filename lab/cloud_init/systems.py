@@ -13,7 +13,8 @@
 """Debian systems with cloud-init, and what runs in them.
 
 A system is built once and kept. Each run has it below an overlay of its own,
-which also has a program named systemctl that writes down what it is asked.
+which also has programs named systemctl and modprobe that write down what they
+are asked.
 """
 
 from collections.abc import Iterator
@@ -43,6 +44,11 @@ _SYSTEMCTL = """\
 #!/bin/sh
 echo "$@" >>/run/systemctl.log
 SYSTEMD_OFFLINE=1 exec /usr/bin/systemctl "$@"
+"""
+# The kernel is that of this machine, and the vendor's packages have no module.
+_MODPROBE = """\
+#!/bin/sh
+echo "$@" >>/run/modprobe.log
 """
 #: Only what the user data is for: no network, users or keys of SSH.
 _CLOUD_CONFIG = """\
@@ -194,6 +200,7 @@ def made(base: pathlib.Path, directory: pathlib.Path) -> Iterator[Guest]:
     for name in ('changed', 'work', 'root'):
         (directory / name).mkdir(parents=True)
     guest.write('usr/local/bin/systemctl', _SYSTEMCTL, 0o755)
+    guest.write('usr/local/bin/modprobe', _MODPROBE, 0o755)
     guest.write('etc/cloud/cloud.cfg.d/99_lab.cfg', _CLOUD_CONFIG)
     guest.write('etc/dpkg/dpkg.cfg.d/lab', 'force-unsafe-io\n')
     guest.run('rm', '-rf', '/etc/apt/sources.list', '/etc/apt/sources.list.d')

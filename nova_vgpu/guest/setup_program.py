@@ -20,6 +20,7 @@ APT, runs no shell, and prints neither URLs nor the content of licence files.
 """
 
 import fnmatch
+import glob
 import hashlib
 import http.client
 import json
@@ -33,6 +34,10 @@ import urllib.request
 
 PLAN = '/etc/nova-vgpu-guest/setup.json'
 STATE = '/var/lib/nova-vgpu-guest'
+_MODULES = '/sys/module'
+_VENDORS = '/sys/bus/pci/devices/*/vendor'
+_NVIDIA = b'0x10de'
+_INITRAMFS = '/usr/sbin/update-initramfs'
 _CDI = '/etc/cdi/nvidia.yaml'
 _CDI_UNITS = (
     '/lib/systemd/system/nvidia-cdi-refresh.service',
@@ -47,6 +52,8 @@ _RUNTIME_FILES = {
 }
 # "6.1.0-28-cloud-amd64", "6.12.48+deb13-amd64", "6.8.0-49-generic".
 _KERNEL = re.compile(r'[0-9][0-9.]*(?:[+~][a-z0-9.]+)*(?:-[0-9]+)?-([a-z].*)')
+# Updates of the system may run at the same time, such as after a boot.
+_WAIT = ('-o', 'DPkg::Lock::Timeout=600')
 # What systemctl returns for a unit that systemd does not know.
 _NO_UNIT = 5
 _SECONDS = 60
@@ -95,6 +102,7 @@ def set_up(plan: Plan) -> Lines:
         changes += install_packages(list_packages(plan, os.uname().release))
         if plan['driver_file']:
             changes += install_file(plan['driver_file'])
+        load_driver()
     elif plan['packages']:
         changes += install_packages(list_packages(plan, ''))
     if plan['licence_files']:
@@ -124,7 +132,8 @@ def call(*argv: str) -> 'subprocess.CompletedProcess[str]':
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=dict(os.environ, DEBIAN_FRONTEND='noninteractive', LC_ALL='C'),
-            universal_newlines=True,
+            encoding='utf-8',
+            errors='replace',
         )
     except OSError as error:
         raise Failed('{}: {}.'.format(argv[0], error.strerror)) from error
@@ -163,7 +172,7 @@ def install_packages(wanted: Packages) -> Lines:
     missing = [each for each in wanted if not is_installed(*each)]
     if not missing:
         return []
-    run('apt-get', '-q', 'update')
+    run('apt-get', '-q', *_WAIT, 'update')
     install(
         name + ('=' + version if version else '') for name, version in missing
     )
@@ -182,7 +191,7 @@ def install_packages(wanted: Packages) -> Lines:
 
 def install(what: typing.Iterable[str]) -> None:
     run(
-        *('apt-get', '-q', '-y', '--no-install-recommends'),
+        *('apt-get', '-q', *_WAIT, '-y', '--no-install-recommends'),
         # The files that user data has written stay as they are.
         *('--allow-downgrades', '-o', 'Dpkg::Options::=--force-confold'),
         *('install', *what),
@@ -193,13 +202,42 @@ def install(what: typing.Iterable[str]) -> None:
 
 
 def unload_nouveau() -> None:
-    if not os.path.isdir('/sys/module/nouveau'):
+    if not is_loaded('nouveau'):
         return
     if call('modprobe', '-r', 'nouveau').returncode:
+        if os.path.exists(_INITRAMFS):
+            # It may be loaded from there, which does not know yet.
+            run(_INITRAMFS, '-u')
         raise Failed(
             'nouveau is in use. It is blacklisted now: reboot, and run '
             '{} again.'.format(sys.argv[0])
         )
+
+
+def load_driver() -> None:
+    """What comes next asks the driver; packages do not load it."""
+    if is_loaded('nvidia') or not has_gpu():
+        return
+    done = call('modprobe', 'nvidia')
+    if done.returncode:
+        raise Failed(
+            'The driver is installed, but its module cannot be loaded: {}. '
+            'See "dkms status" and "dmesg"; with Secure Boot, the guest has '
+            'to trust the key of DKMS. Then run {} again.'.format(
+                done.stdout.strip()[-500:], sys.argv[0]
+            )
+        )
+
+
+def is_loaded(module: str) -> bool:
+    return os.path.isdir(os.path.join(_MODULES, module))
+
+
+def has_gpu() -> bool:
+    """Whether there is one of NVIDIA: images are made without."""
+    return any(
+        (read(path) or b'').strip() == _NVIDIA for path in glob.glob(_VENDORS)
+    )
 
 
 def install_file(driver: typing.Dict[str, str]) -> Lines:

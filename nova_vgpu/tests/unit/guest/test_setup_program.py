@@ -171,3 +171,127 @@ class TestContainerRuntime(ProgramTestCase):
             ['made nvidia the default runtime of docker'],
             setup_program.configure_runtime('docker', cdi=False),
         )
+
+
+PLAN: dict[str, typing.Any] = {
+    'installs_driver': True,
+    'packages': [],
+    'driver_file': None,
+    'licence_files': [],
+    'runtime': '',
+    'cdi': False,
+}
+
+
+class TestDriver(ProgramTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.modules = self.root / 'modules'
+        self.modules.mkdir()
+        gpu = self.root / 'pci' / '0000:06:00.0'
+        gpu.mkdir(parents=True)
+        self.vendor = gpu / 'vendor'
+        self.vendor.write_text('0x10de\n')
+        self.use(
+            _MODULES=str(self.modules),
+            _VENDORS=f'{self.root}/pci/*/vendor',
+            _INITRAMFS=str(self.programs / 'update-initramfs'),
+        )
+        self.write_program('dpkg-query', 'printf "installed 1"\n')
+        self.write_program(
+            'modprobe',
+            'test "$1" = -r || mkdir "$FAKE_ROOT/modules/nvidia"\n',
+        )
+
+    def set_up(self, **more: typing.Any) -> list[str]:
+        return list(setup_program.set_up({**PLAN, **more}))
+
+    def test_it_is_loaded_before_it_is_needed(self) -> None:
+        self.set_up(runtime='docker')
+        (modprobe, toolkit) = [
+            call.split()[0]
+            for call in self.list_calls('')
+            if not call.startswith('dpkg-query')
+        ]
+        self.assertEqual(('modprobe', 'nvidia-ctk'), (modprobe, toolkit))
+        self.set_up(runtime='docker')
+        self.assertEqual([], self.list_calls('modprobe'))
+
+    def test_one_that_cannot_be_loaded(self) -> None:
+        self.write_program(
+            'modprobe',
+            'echo "modprobe: ERROR: Key was rejected by service"; exit 1\n',
+        )
+        error = self.assertRaises(setup_program.Failed, self.set_up)
+        self.assertIn('Key was rejected by service', str(error))
+        self.assertIn('dkms status', str(error))
+
+    def test_an_image_is_made_without_a_gpu(self) -> None:
+        self.vendor.write_text('0x8086\n')
+        self.set_up()
+        self.assertEqual([], self.list_calls('modprobe'))
+
+    def test_a_guest_without_a_driver_loads_none(self) -> None:
+        self.set_up(installs_driver=False)
+        self.assertEqual([], self.list_calls(''))
+
+    def test_nouveau_is_unloaded(self) -> None:
+        (self.modules / 'nouveau').mkdir()
+        self.set_up()
+        self.assertEqual(
+            ['modprobe -r nouveau', 'modprobe nvidia'],
+            self.list_calls('modprobe'),
+        )
+
+    def test_nouveau_that_is_in_use(self) -> None:
+        """It is in the initial RAM disk, too: it would come back."""
+        (self.modules / 'nouveau').mkdir()
+        self.write_program('modprobe', 'exit 1\n')
+        self.write_program('update-initramfs')
+        error = self.assertRaises(setup_program.Failed, self.set_up)
+        self.assertIn('reboot', str(error))
+        self.assertEqual(
+            ['update-initramfs -u'],
+            [call for call in self.list_calls('') if 'initramfs' in call],
+        )
+
+
+class TestPackages(ProgramTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.write_program(
+            'dpkg-query', 'test -e "$FAKE_ROOT/got" && printf "installed 1"\n'
+        )
+        self.write_program(
+            'apt-get',
+            'case "$*" in *" install "*) touch "$FAKE_ROOT/got";; esac\n',
+        )
+
+    def test_what_is_missing_is_installed_once(self) -> None:
+        self.assertEqual(
+            ['installed dkms 1'],
+            setup_program.install_packages([('dkms', '')]),
+        )
+        self.assertEqual([], setup_program.install_packages([('dkms', '')]))
+
+    def test_apt_that_is_in_use_is_waited_for(self) -> None:
+        setup_program.install_packages([('dkms', '')])
+        for call in self.list_calls('apt-get'):
+            self.assertIn('-o DPkg::Lock::Timeout=', call)
+
+    def test_another_version_than_the_one_that_is_wanted(self) -> None:
+        error = self.assertRaises(
+            setup_program.Failed,
+            setup_program.install_packages,
+            [('driver', '550.*')],
+        )
+        self.assertIn('version 1, not 550.*', str(error))
+
+    def test_output_that_is_not_text(self) -> None:
+        self.write_program('apt-get', "printf '\\377\\303'; exit 100\n")
+        error = self.assertRaises(
+            setup_program.Failed,
+            setup_program.install_packages,
+            [('dkms', '')],
+        )
+        self.assertIn('apt-get -q failed (100)', str(error))
