@@ -62,6 +62,7 @@ _CHUNK = 1 << 20
 
 Plan = typing.Dict[str, typing.Any]
 Lines = typing.List[str]
+Changes = typing.Iterator[str]
 Packages = typing.List[typing.Tuple[str, str]]
 
 
@@ -70,14 +71,15 @@ class Failed(Exception):
 
 
 def main() -> int:
+    is_changed = False
     try:
-        changes = set_up(read_plan())
+        for change in set_up(read_plan()):
+            is_changed = True
+            print('nova-vgpu-guest-setup: {}'.format(change), flush=True)
     except Failed as error:
         print('nova-vgpu-guest-setup: {}'.format(error), file=sys.stderr)
         return 1
-    for change in changes:
-        print('nova-vgpu-guest-setup: {}'.format(change))
-    if not changes:
+    if not is_changed:
         print('nova-vgpu-guest-setup: nothing to change')
     return 0
 
@@ -93,23 +95,21 @@ def read_plan() -> Plan:
         raise Failed('{} cannot be read: {}.'.format(PLAN, error)) from error
 
 
-def set_up(plan: Plan) -> Lines:
-    """Do what is missing; returns what was done."""
+def set_up(plan: Plan) -> Changes:
+    """Do what is missing, and tell what was done."""
     os.makedirs(STATE, mode=0o755, exist_ok=True)
-    changes = []  # type: Lines
     if plan['installs_driver']:
         unload_nouveau()
-        changes += install_packages(list_packages(plan, os.uname().release))
+        yield from install_packages(list_packages(plan, os.uname().release))
         if plan['driver_file']:
-            changes += install_file(plan['driver_file'])
+            yield from install_file(plan['driver_file'])
         load_driver()
     elif plan['packages']:
-        changes += install_packages(list_packages(plan, ''))
+        yield from install_packages(list_packages(plan, ''))
     if plan['licence_files']:
-        changes += apply_licence(plan['licence_files'])
+        yield from apply_licence(plan['licence_files'])
     if plan['runtime']:
-        changes += configure_runtime(plan['runtime'], plan['cdi'])
-    return changes
+        yield from configure_runtime(plan['runtime'], plan['cdi'])
 
 
 def run(*argv: str, fine: typing.Collection[int] = (0,)) -> str:
@@ -310,7 +310,7 @@ def download(url: str, sha256: str, path: str) -> None:
 # Licence and container runtime.
 
 
-def apply_licence(paths: Lines) -> Lines:
+def apply_licence(paths: Lines) -> Changes:
     """Let nvidia-gridd start at boot, and again if its files have changed."""
     unit = 'nvidia-gridd.service'
     digest = hashlib.sha256()
@@ -318,18 +318,16 @@ def apply_licence(paths: Lines) -> Lines:
         digest.update((read(path) or b'') + b'\0')
     now = digest.hexdigest().encode('ascii')
     stamp = os.path.join(STATE, 'licence')
-    changes = []  # type: Lines
     if call('systemctl', 'is-enabled', unit).returncode:
         run('systemctl', 'enable', unit)
-        changes.append('enabled ' + unit)
+        yield 'enabled ' + unit
     if read(stamp) != now:
         run('systemctl', 'restart', unit)
         replace(stamp, now)
-        changes.append('restarted {} for its licence'.format(unit))
-    return changes
+        yield 'restarted {} for its licence'.format(unit)
 
 
-def configure_runtime(runtime: str, cdi: bool) -> Lines:
+def configure_runtime(runtime: str, cdi: bool) -> Changes:
     files = _RUNTIME_FILES[runtime]
     before = [read(path) for path in files]
     options = ['--cdi.enabled'] if cdi else []
@@ -337,7 +335,6 @@ def configure_runtime(runtime: str, cdi: bool) -> Lines:
         *('nvidia-ctk', 'runtime', 'configure', '--runtime=' + runtime),
         *('--set-as-default', *options),
     )
-    changes = []  # type: Lines
     # So that another run repeats a restart that failed.
     pending = os.path.join(STATE, 'restart-' + runtime)
     if [read(path) for path in files] != before:
@@ -348,11 +345,10 @@ def configure_runtime(runtime: str, cdi: bool) -> Lines:
         service = runtime + '.service'
         run('systemctl', 'try-restart', service, fine=(0, _NO_UNIT))
         os.unlink(pending)
-        changes.append('made nvidia the default runtime of ' + runtime)
+        yield 'made nvidia the default runtime of ' + runtime
     # Newer toolkits keep the specification up to date by themselves.
     if cdi and not any(os.path.exists(unit) for unit in _CDI_UNITS):
-        changes += generate_cdi()
-    return changes
+        yield from generate_cdi()
 
 
 def generate_cdi() -> Lines:

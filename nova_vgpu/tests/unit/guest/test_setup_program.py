@@ -12,6 +12,7 @@
 
 """The program in the guest, with programs that stand in for the system's."""
 
+import json
 import os
 import pathlib
 import typing
@@ -91,42 +92,42 @@ class TestContainerRuntime(ProgramTestCase):
         self.devices.write_text('one GPU\n')
         self.cdi = self.root / 'cdi' / 'nvidia.yaml'
 
+    def configure(self, cdi: bool) -> list[str]:
+        return list(setup_program.configure_runtime('docker', cdi))
+
     def test_the_specification_of_cdi(self) -> None:
-        changes = setup_program.configure_runtime('docker', cdi=True)
+        changes = self.configure(cdi=True)
         self.assertIn(f'wrote {self.cdi}', changes)
         self.assertEqual('one GPU\n', self.cdi.read_text())
         self.assertEqual([self.cdi], list(self.cdi.parent.iterdir()))
-        self.assertEqual(
-            [], setup_program.configure_runtime('docker', cdi=True)
-        )
+        self.assertEqual([], self.configure(cdi=True))
 
     def test_the_specification_of_other_gpus_is_replaced(self) -> None:
-        setup_program.configure_runtime('docker', cdi=True)
+        self.configure(cdi=True)
         self.devices.write_text('two GPUs\n')
         self.assertEqual(
             [f'wrote {self.cdi}'],
-            setup_program.configure_runtime('docker', cdi=True),
+            self.configure(cdi=True),
         )
         self.assertEqual('two GPUs\n', self.cdi.read_text())
 
     def test_a_specification_that_was_not_written(self) -> None:
-        setup_program.configure_runtime('docker', cdi=True)
+        self.configure(cdi=True)
         self.write_program('nvidia-ctk', '')
         self.assertRaises(
             setup_program.Failed,
-            setup_program.configure_runtime,
-            'docker',
+            self.configure,
             cdi=True,
         )
         self.assertEqual('one GPU\n', self.cdi.read_text())
 
     def test_a_newer_toolkit_writes_the_specification_itself(self) -> None:
         (self.root / 'cdi-refresh.service').touch()
-        setup_program.configure_runtime('docker', cdi=True)
+        self.configure(cdi=True)
         self.assertFalse(self.cdi.exists())
 
     def test_without_cdi_there_is_no_specification(self) -> None:
-        setup_program.configure_runtime('docker', cdi=False)
+        self.configure(cdi=False)
         self.assertFalse(self.cdi.exists())
         (call,) = self.list_calls('nvidia-ctk')
         self.assertEqual(
@@ -135,41 +136,38 @@ class TestContainerRuntime(ProgramTestCase):
         )
 
     def test_the_service_is_restarted_if_it_is_new_to_it(self) -> None:
-        (change,) = setup_program.configure_runtime('docker', cdi=False)
+        (change,) = self.configure(cdi=False)
         self.assertEqual('made nvidia the default runtime of docker', change)
         restart = 'systemctl try-restart docker.service'
         self.assertEqual([restart], self.list_calls('systemctl'))
-        setup_program.configure_runtime('docker', cdi=False)
+        self.configure(cdi=False)
         self.assertEqual([], self.list_calls('systemctl'))
 
     def test_a_restart_that_failed_is_repeated(self) -> None:
         self.write_program('systemctl', 'exit 1\n')
         self.assertRaises(
             setup_program.Failed,
-            setup_program.configure_runtime,
-            'docker',
+            self.configure,
             cdi=False,
         )
         self.write_program('systemctl')
         self.list_calls('')
         self.assertEqual(
             ['made nvidia the default runtime of docker'],
-            setup_program.configure_runtime('docker', cdi=False),
+            self.configure(cdi=False),
         )
         self.assertEqual(
             ['systemctl try-restart docker.service'],
             self.list_calls('systemctl'),
         )
-        self.assertEqual(
-            [], setup_program.configure_runtime('docker', cdi=False)
-        )
+        self.assertEqual([], self.configure(cdi=False))
 
     def test_a_runtime_that_another_tool_installs_later(self) -> None:
         # "Unit docker.service not found."
         self.write_program('systemctl', 'exit 5\n')
         self.assertEqual(
             ['made nvidia the default runtime of docker'],
-            setup_program.configure_runtime('docker', cdi=False),
+            self.configure(cdi=False),
         )
 
 
@@ -295,3 +293,74 @@ class TestPackages(ProgramTestCase):
             [('dkms', '')],
         )
         self.assertIn('apt-get -q failed (100)', str(error))
+
+
+class TestMessages(ProgramTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.plan = self.root / 'setup.json'
+        self.use(PLAN=str(self.plan))
+        self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 0))
+        self.out = self.useFixture(fixtures.StringStream('out')).stream
+        self.err = self.useFixture(fixtures.StringStream('err')).stream
+        for name in ('out', 'err'):
+            stream = getattr(self, name)
+            self.useFixture(fixtures.MonkeyPatch(f'sys.std{name}', stream))
+
+    def run_with(self, **more: typing.Any) -> tuple[int, str, str]:
+        plan = {**PLAN, 'installs_driver': False, **more}
+        self.plan.write_text(json.dumps(plan))
+        code = setup_program.main()
+        found = []
+        for stream in (self.out, self.err):
+            stream.seek(0)
+            found.append(stream.read())
+        return code, found[0], found[1]
+
+    def test_nothing_to_do(self) -> None:
+        self.assertEqual(
+            (0, 'nova-vgpu-guest-setup: nothing to change\n', ''),
+            self.run_with(),
+        )
+
+    def test_what_was_done_before_a_failure(self) -> None:
+        self.write_program(
+            'systemctl',
+            'test "$1" = restart && exit 1\ntest "$1" != is-enabled\n',
+        )
+        self.write_program('nvidia-ctk', TOOLKIT)
+        code, out, err = self.run_with(
+            licence_files=[], runtime='docker', cdi=True
+        )
+        self.assertEqual(1, code)
+        self.assertEqual(
+            'nova-vgpu-guest-setup: made nvidia the default runtime of '
+            'docker\n',
+            out,
+        )
+        self.assertIn('nvidia-ctk cdi failed', err)
+
+    def test_no_content_of_a_licence_is_shown(self) -> None:
+        token = self.root / 'token'
+        token.write_text('c2VjcmV0')
+        self.write_program('systemctl', 'test "$1" != is-enabled\n')
+        code, out, err = self.run_with(licence_files=[str(token)])
+        self.assertEqual((0, ''), (code, err))
+        self.assertIn('enabled nvidia-gridd.service', out)
+        self.assertIn('restarted nvidia-gridd.service', out)
+        self.assertNotIn('c2VjcmV0', out)
+        for path in self.state.iterdir():
+            self.assertNotIn('c2VjcmV0', path.read_text())
+
+    def test_a_licence_that_changes(self) -> None:
+        token = self.root / 'token'
+        for content, expected in (('a', 1), ('a', 0), ('b', 1)):
+            token.write_text(content)
+            self.list_calls('')
+            list(setup_program.apply_licence([str(token)]))
+            restarts = [
+                call
+                for call in self.list_calls('')
+                if call == 'systemctl restart nvidia-gridd.service'
+            ]
+            self.assertEqual(expected, len(restarts), content)
