@@ -62,6 +62,12 @@ def find_in_name(source: str) -> str | None:
     return match[0] if match else None
 
 
+def find_branch(package: str) -> int | None:
+    """The branch in the name of a package, such as nvidia-linux-grid-550."""
+    match = _BRANCH_IN_NAME.search(_find_file(package))
+    return int(match[1]) if match else None
+
+
 def fits(guest: int, host: int) -> bool | None:
     """Whether the branch of a guest works with that of its host.
 
@@ -153,8 +159,7 @@ def _find_branch(choice: Choice) -> int | None:
     version = choice.version or find_in_name(choice.source)
     if version is not None:
         return parse_branch(version)
-    match = _BRANCH_IN_NAME.search(_find_file(choice.source))
-    return int(match[1]) if match else None
+    return find_branch(choice.source)
 
 
 def _find_file(source: str) -> str:

@@ -39,6 +39,9 @@ _NOUVEAU = '/etc/modprobe.d/nova-vgpu-guest.conf'
 _REPOSITORY = '/etc/apt/sources.list.d/nova-vgpu-guest.sources'
 _REPOSITORY_KEY = '/etc/apt/keyrings/nova-vgpu-guest.asc'
 _PIN = '/etc/apt/preferences.d/nova-vgpu-guest'
+# Debian, Ubuntu and NVIDIA divide a driver into packages with such names. A
+# pin only counts for those that have the version.
+_DRIVER_PACKAGES = '*nvidia* *cuda* libnv* libxnvctrl*'
 
 _URL = re.compile(
     r'https?://[A-Za-z0-9][A-Za-z0-9.-]*(?::[0-9]{1,5})?'
@@ -218,11 +221,14 @@ def _choose_driver(
 
 
 def _choose_package_version(request: Request) -> str:
-    """The one that is asked for, else the branch of the host."""
+    """The one that is asked for, else a branch that fits the host."""
     if request.driver_version is not None:
         return f'{request.driver_version}*'
     if request.driver == facts.VGPU_GUEST and request.host_driver is not None:
-        return f'{driver_versions.parse_branch(request.host_driver)}.*'
+        branch = driver_versions.find_branch(
+            request.driver_source or ''
+        ) or driver_versions.parse_branch(request.host_driver)
+        return f'{branch}.*'
     return ''
 
 
@@ -256,12 +262,15 @@ def _make_device_plugin(request: Request) -> Iterator[File]:
 
 
 def _make_pin(package: Package | None) -> Iterator[File]:
-    """Keep an upgrade of the guest from leaving the version."""
+    """Keep an upgrade of the guest from leaving the version.
+
+    APT would not choose it for packages that the driver depends on either.
+    """
     if package is None or not package.version:
         return
     text = (
-        f'Package: {package.name}\nPin: version {package.version}\n'
-        'Pin-Priority: 1001\n'
+        f'Package: {package.name} {_DRIVER_PACKAGES}\n'
+        f'Pin: version {package.version}\nPin-Priority: 1001\n'
     )
     yield File(_PIN, 0o644, text.encode('ascii'))
 

@@ -13,6 +13,7 @@
 """What a guest gets, and what is refused before."""
 
 import dataclasses
+import fnmatch
 import json
 import typing
 
@@ -180,6 +181,11 @@ class TestDrivers(testtools.TestCase):
                 change(package, driver_version='550.90.07'),
                 '550.90.07*',
             ),
+            (
+                'a branch in the name',
+                change(package, driver_source='nvidia-linux-grid-535'),
+                '535.*',
+            ),
             ('a whole GPU', WHOLE, ''),
             (
                 'a version of that',
@@ -197,6 +203,36 @@ class TestDrivers(testtools.TestCase):
             )
             pinned = [f for f in wanted.files if 'preferences.d' in f.path]
             self.assertEqual(bool(expected), bool(pinned), case)
+
+    def test_a_pin_is_for_all_packages_of_a_driver(self) -> None:
+        """Each requires the others in its own version."""
+        for package in ('nvidia-driver', 'site-driver'):
+            pin = find_text(
+                change(
+                    WHOLE,
+                    driver_source=package,
+                    driver_version='550.144.03',
+                ),
+                '/etc/apt/preferences.d/nova-vgpu-guest',
+            )
+            first, version, priority = pin.splitlines()
+            self.assertEqual('Pin: version 550.144.03*', version)
+            self.assertEqual('Pin-Priority: 1001', priority)
+            patterns = first.removeprefix('Package: ').split()
+            for name, expected in (
+                (package, True),
+                ('libnvidia-compute-550', True),
+                ('nvidia-kernel-dkms', True),
+                ('firmware-nvidia-gsp', True),
+                ('libcuda1', True),
+                ('libnvcuvid1', True),
+                ('cuda-drivers', True),
+                ('linux-image-amd64', False),
+            ):
+                found = any(
+                    fnmatch.fnmatchcase(name, pattern) for pattern in patterns
+                )
+                self.assertEqual(expected, found, name)
 
     def test_which_file(self) -> None:
         file = setup.decide(VGPU).driver_file
