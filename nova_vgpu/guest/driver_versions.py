@@ -96,7 +96,7 @@ def find_problems(choice: Choice) -> Iterator[str]:
                 f'{option} {version!r} is not a version, such as 550.144.03.'
             )
     yield from _check_kind(choice)
-    if choice.source.endswith(('.run', '.deb')) and not (
+    if _find_file(choice.source).endswith(('.run', '.deb')) and not (
         choice.version or find_in_name(choice.source)
     ):
         yield (

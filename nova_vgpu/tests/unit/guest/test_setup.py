@@ -391,6 +391,10 @@ class TestProblems(testtools.TestCase):
             ('does not work', change(VGPU, host_driver='535.1.1')),
             ('is not known', change(VGPU, host_driver='610.1.1')),
             ('not a version', change(VGPU, host_driver='550')),
+            (
+                'not in the name',
+                change(VGPU, driver_source='https://x/driver.run?v=550.1.2'),
+            ),
             ('not a SHA-256', change(VGPU, driver_sha256='A' * 64)),
             ('not a vGPU type', change(VGPU, vgpu_type='T4')),
             ('Leave one out', change(VGPU, licence='vws')),
