@@ -26,6 +26,7 @@ import typing
 import urllib.parse
 
 import requests
+import requests.auth
 
 from nova_vgpu import exception
 from nova_vgpu.cloud import names
@@ -152,17 +153,30 @@ def ask(settings: Settings, query: str) -> tuple[Sample, ...]:
         ) from error
 
 
+class _Token(requests.auth.AuthBase):
+    """A header that is given alone gives way to what is in ~/.netrc."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def __call__(
+        self, request: requests.PreparedRequest
+    ) -> requests.PreparedRequest:
+        request.headers['Authorization'] = f'Bearer {self._token}'
+        return request
+
+
 def _send(settings: Settings, query: str) -> requests.Response:
-    headers = {}
-    if settings.token is not None:
-        headers['Authorization'] = f'Bearer {settings.token}'
-    auth = None
+    auth: requests.auth.AuthBase | None = None
     if settings.username is not None:
-        auth = (settings.username, settings.password)
+        auth = requests.auth.HTTPBasicAuth(
+            settings.username, settings.password
+        )
+    elif settings.token is not None:
+        auth = _Token(settings.token)
     return requests.get(
         f'{settings.url}/api/v1/query',
         params={'query': query},
-        headers=headers,
         auth=auth,
         verify=settings.verify,
         timeout=settings.timeout,

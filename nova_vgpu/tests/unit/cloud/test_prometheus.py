@@ -16,11 +16,13 @@ import base64
 from collections.abc import Callable
 import http.server
 import json
+import pathlib
 import threading
 import time
 import typing
 import urllib.parse
 
+import fixtures
 import testtools
 
 from nova_vgpu import exception
@@ -116,6 +118,14 @@ class TestAsk(ServerTestCase):
             [None, f'Basic {basic}', 'Bearer secret'],
             [headers.get('Authorization') for _, headers in self.requests],
         )
+
+    def test_a_token_counts_before_what_is_in_netrc(self) -> None:
+        netrc = self.useFixture(fixtures.TempDir()).join('netrc')
+        pathlib.Path(netrc).write_text('default login a password b\n')
+        self.useFixture(fixtures.EnvironmentVariable('NETRC', netrc))
+        self.ask(token=HIDDEN)
+        ((_path, headers),) = self.requests
+        self.assertEqual('Bearer secret', headers.get('Authorization'))
 
     def test_a_redirect_does_not_get_the_password(self) -> None:
         self.reply = reply_with(b'', 302, f'{self.url}/elsewhere')
