@@ -14,6 +14,7 @@
 
 import argparse
 import os
+import stat
 import typing
 
 from nova_vgpu import exception
@@ -131,6 +132,11 @@ class CloudInit(base.Command):
                 'The user data is secret: it has the token, or a signed URL. '
                 f'Write it to a file of mode 0600 with {_OUTPUT} FILE, or '
                 'give --show-secrets to print it to the terminal.'
+            )
+        if is_secret and _is_file_of_all(self.app.stdout):
+            self.say(
+                'warning: The user data is secret, and other users can read '
+                f'the file that it goes to. Use {_OUTPUT} FILE, or umask 077.'
             )
         print(text, end='', file=self.app.stdout)
 
@@ -263,6 +269,15 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         action='store_true',
         help='Print user data that is secret also to a terminal.',
     )
+
+
+def _is_file_of_all(stream: typing.TextIO) -> bool:
+    """Whether others than its owner may read the file behind a stream."""
+    try:
+        mode = os.fstat(stream.fileno()).st_mode
+    except (OSError, ValueError):  # not a file of the system
+        return False
+    return stat.S_ISREG(mode) and bool(mode & 0o077)
 
 
 def _require_length(text: str) -> None:

@@ -238,6 +238,30 @@ class TestSecrets(CloudInitTestCase):
         self.assertEqual(0, code)
         self.assertIn(_ENCODED, stdout)
 
+    def test_a_file_that_others_can_read_is_named(self) -> None:
+        for mode, token, expected in (
+            (0o644, True, True),
+            (0o640, True, True),
+            (0o600, True, False),
+            (0o644, False, False),
+        ):
+            path = self.directory / 'redirected'
+            path.touch()
+            path.chmod(mode)
+            arguments = self.vgpu if token else ('--driver', 'none')
+            stderr = io.StringIO()
+            with path.open('w') as stdout:
+                code = main.NovaVGPU(stdout=stdout, stderr=stderr).run(
+                    [
+                        *('--config-file', str(self.config)),
+                        *('guest', 'cloud-init', *arguments),
+                    ]
+                )
+            self.assertEqual(0, code)
+            self.assertEqual(
+                expected, '--output FILE' in stderr.getvalue(), oct(mode)
+            )
+
     def test_what_is_not_secret_does(self) -> None:
         code, stdout, stderr = self.run_in_terminal('--driver', 'none')
         self.assertEqual((0, ''), (code, stderr))
