@@ -46,13 +46,16 @@ class Library:
         read: Callable[[typing.Any], _Answer],
         *arguments: typing.Any,
     ) -> _Answer | None:
-        """The result of a function; None if it fails or does not exist."""
+        """The result of a function; None if it fails or does not exist.
+
+        The binding decodes texts, some of which guests send.
+        """
         asked = getattr(self._pynvml, function, None)
         if asked is None:
             return None  # an older binding
         try:
             answer = asked(*arguments)
-        except self._pynvml.NVMLError:
+        except (self._pynvml.NVMLError, UnicodeDecodeError):
             return None
         return read(answer)
 

@@ -138,6 +138,16 @@ class TestGuestDrivers(GuestDriversTestCase):
             found = self.read_one(nvmlVgpuInstanceGetVmDriverVersion=text)
             self.assertEqual((True, None), (found.is_loaded, found.version))
 
+    def test_guests_send_what_the_binding_cannot_decode(self) -> None:
+        """One of them must not hide the others."""
+        error = UnicodeDecodeError('utf-8', b'\xff', 0, 1, 'invalid byte')
+        library = FakeNVML()
+        library.of_vgpus['nvmlVgpuInstanceGetVmDriverVersion'][7] = error
+        found, other = self.read(library)
+        self.assertEqual((None, None), (found.is_loaded, found.version))
+        self.assertEqual(Licence.LICENSED, found.licence)
+        self.assertEqual(OTHER, other.server)
+
     def test_a_vgpu_without_a_name(self) -> None:
         error = test_gpu_modes.FakeNVMLError()
         found = self.read_one(
