@@ -100,7 +100,10 @@ def set_up(plan: Plan) -> Changes:
     os.makedirs(STATE, mode=0o755, exist_ok=True)
     if plan['installs_driver']:
         unload_nouveau()
-        yield from install_packages(list_packages(plan, os.uname().release))
+        release = os.uname().release
+        yield from install_packages(
+            list_packages(plan, release, find_header_packages())
+        )
         if plan['driver_file']:
             yield from install_file(plan['driver_file'])
         load_driver()
@@ -142,16 +145,41 @@ def call(*argv: str) -> 'subprocess.CompletedProcess[str]':
 # Packages.
 
 
-def list_packages(plan: Plan, release: str) -> Packages:
-    """Names with versions, or with '' for any version."""
+def list_packages(
+    plan: Plan, release: str, headers: typing.Sequence[str] = ()
+) -> Packages:
+    """Names with versions, or with '' for any version.
+
+    :param headers: packages that updates of the kernel bring headers with,
+        which DKMS needs; they follow from the release if none is known.
+    """
     wanted = [(each['name'], each['version']) for each in plan['packages']]
     if release:
         wanted.append(('linux-headers-' + release, ''))
         match = _KERNEL.fullmatch(release)
-        if match:
-            # The one that a kernel update brings along: DKMS needs it.
-            wanted.append(('linux-headers-' + match.group(1), ''))
-    return wanted
+        if match and not headers:
+            headers = ['linux-headers-' + match.group(1)]
+    return wanted + [(name, '') for name in headers]
+
+
+def find_header_packages() -> Lines:
+    """Those beside the packages that updates of the kernel come with.
+
+    Ubuntu has several for kernels of one name, such as "generic".
+    """
+    done = call(
+        *('dpkg-query', '-W', '-f'),
+        *(r'${db:Status-Status} ${Package}\n', 'linux-image-*'),
+    )
+    found = re.findall(
+        r'^installed linux-image-([a-z].*)$', done.stdout, re.MULTILINE
+    )
+    return [
+        'linux-headers-' + name
+        for name in sorted(found)
+        if not name.startswith(('unsigned-', 'extra-'))
+        and not name.endswith('-dbg')
+    ]
 
 
 def find_installed(name: str) -> str:

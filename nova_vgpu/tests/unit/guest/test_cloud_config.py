@@ -133,6 +133,16 @@ class TestProgram(testtools.TestCase):
                 ],
                 setup_program.list_packages(plan, release),
             )
+            self.assertEqual(
+                [
+                    ('dkms', ''),
+                    (f'linux-headers-{release}', ''),
+                    ('linux-headers-x', ''),
+                ],
+                setup_program.list_packages(
+                    plan, release, ['linux-headers-x']
+                ),
+            )
         for release, expected in (('6.1.0', 2), ('', 1)):
             found = setup_program.list_packages(plan, release)
             self.assertEqual(expected, len(found))
