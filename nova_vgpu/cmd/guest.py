@@ -171,7 +171,10 @@ def _list_lines(blocks: Iterable[Iterable[str]]) -> Iterator[str]:
 def _describe_gpu(gpu: facts.GPU) -> Iterator[str]:
     yield f'{gpu.address} {gpu.name or gpu.vendor}'
     yield f'kind: {gpu.kind}; {gpu.reason}'
-    subsystem = f'{gpu.subsystem_vendor_id}:{gpu.subsystem_device_id}'
+    subsystem = ':'.join(
+        each or _UNKNOWN
+        for each in (gpu.subsystem_vendor_id, gpu.subsystem_device_id)
+    )
     yield (
         f'PCI: {gpu.vendor_id}:{gpu.device_id}, subsystem {subsystem}, class '
         f'{gpu.pci_class}'

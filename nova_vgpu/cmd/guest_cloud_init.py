@@ -295,6 +295,10 @@ def _require_target(path: str | None) -> None:
     if path is None:
         return
     directory, name = os.path.split(path)
+    if not name:
+        raise exception.UsageError(
+            f'{_OUTPUT} {path}: the name of a file is missing.'
+        )
     if not files.is_directory(directory or '.'):
         raise exception.UsageError(
             f'{_OUTPUT} {path}: the directory does not exist.'

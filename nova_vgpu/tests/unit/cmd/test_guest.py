@@ -116,6 +116,18 @@ class TestFacts(GuestTestCase):
             self.assertNotIn('\x1b', answer.stdout)
             self.assertNotIn('u001b', answer.stdout)
 
+    def test_ids_that_cannot_be_read(self) -> None:
+        gpu = self.root / 'sys/bus/pci/devices/0000:06:00.0'
+        gpu.mkdir(parents=True)
+        for name, text in (
+            *(('vendor', '0x10de'), ('device', '0x1eb8')),
+            ('class', '0x030200'),
+        ):
+            (gpu / name).write_text(text)
+        answer = self.again()
+        self.assertIn('subsystem unknown', answer.stdout)
+        self.assertNotIn('None', answer.stdout)
+
     def test_nothing_there(self) -> None:
         self.root = self.directory / 'none'
         answer = self.again('-f', 'json')

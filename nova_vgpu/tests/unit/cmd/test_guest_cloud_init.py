@@ -305,6 +305,13 @@ class TestSecrets(CloudInitTestCase):
 
 
 class TestMistakes(CloudInitTestCase):
+    def test_an_output_without_a_name(self) -> None:
+        for path in ('', f'{self.directory}/'):
+            self.assert_refused(
+                self.render('--driver', 'none', '--output', path),
+                'the name of a file is missing',
+            )
+
     def test_all_that_is_missing_is_named(self) -> None:
         self.assert_refused(self.render(), 'Give --driver, or --facts')
         self.assert_refused(
