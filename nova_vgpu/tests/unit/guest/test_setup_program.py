@@ -12,6 +12,7 @@
 
 """The program in the guest, with programs that stand in for the system's."""
 
+import hashlib
 import json
 import os
 import pathlib
@@ -388,3 +389,95 @@ class TestMessages(ProgramTestCase):
                 if call == 'systemctl restart nvidia-gridd.service'
             ]
             self.assertEqual(expected, len(restarts), content)
+
+
+class TestFiles(ProgramTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.source = self.root / 'driver.run'
+        self.source.write_text(
+            'echo "installer $*" >>"$FAKE_ROOT/calls"\n'
+            'touch "$FAKE_ROOT/in-dkms"\n'
+        )
+        self.write_program(
+            'dkms',
+            'test -e "$FAKE_ROOT/in-dkms" || exit 1\n'
+            'echo "nvidia/550.144.03: added"\n',
+        )
+        self.write_program('dpkg-deb', 'echo nvidia-local\n')
+        self.write_program('apt-get', 'touch "$FAKE_ROOT/got"\n')
+        self.write_program(
+            'dpkg-query', 'test -e "$FAKE_ROOT/got" && printf "installed 1"\n'
+        )
+
+    def describe(self, **more: str) -> dict[str, str]:
+        return {
+            'url': self.source.as_uri(),
+            'sha256': hashlib.sha256(self.source.read_bytes()).hexdigest(),
+            'version': '550.144.03',
+            'form': 'run',
+            **more,
+        }
+
+    def install(self, **more: str) -> list[str]:
+        return list(setup_program.install_file(self.describe(**more)))
+
+    def fail_to_install(self, **more: str) -> str:
+        error = self.assertRaises(setup_program.Failed, self.install, **more)
+        left = [path.name for path in self.state.iterdir()]
+        self.assertEqual([], [it for it in left if it.startswith('download')])
+        return str(error)
+
+    def test_an_installer_runs_once(self) -> None:
+        self.assertEqual(['installed the driver 550.144.03'], self.install())
+        self.assertEqual([], self.install())
+        self.assertEqual(
+            ['installer --silent --dkms'], self.list_calls('installer')
+        )
+        (stamp,) = self.state.iterdir()
+        self.assertEqual(f'driver-{self.describe()["sha256"]}', stamp.name)
+
+    def test_a_driver_that_was_removed_is_installed_again(self) -> None:
+        self.install()
+        (self.root / 'in-dkms').unlink()
+        self.assertEqual(['installed the driver 550.144.03'], self.install())
+
+    def test_dkms_has_another_version(self) -> None:
+        self.assertIn(
+            'DKMS or dpkg does not have it',
+            self.fail_to_install(version='550.163.01'),
+        )
+
+    def test_a_package(self) -> None:
+        self.assertEqual(
+            ['installed the driver 550.144.03'], self.install(form='deb')
+        )
+        (call,) = self.list_calls('apt-get')
+        self.assertTrue(call.endswith(f'install {self.state}/download.deb'))
+        self.assertEqual([], self.install(form='deb'))
+        (self.root / 'got').unlink()
+        self.assertEqual(
+            ['installed the driver 550.144.03'], self.install(form='deb')
+        )
+
+    def test_a_package_that_is_removed_is_not_installed(self) -> None:
+        """Its configuration files are still there."""
+        self.write_program('dpkg-query', 'printf "config-files 1"\n')
+        self.assertEqual('', setup_program.find_installed('nvidia-local'))
+
+    def test_a_file_of_another_checksum_is_not_run(self) -> None:
+        error = self.fail_to_install(sha256='a' * 64)
+        self.assertIn('was not installed', error)
+        self.assertEqual([], self.list_calls('installer'))
+
+    def test_a_signed_url_is_not_shown(self) -> None:
+        error = self.fail_to_install(
+            url='http://127.0.0.1:1/files/550.run?signature=abc'
+        )
+        self.assertIn('550.run cannot be downloaded', error)
+        self.assertNotIn('signature', error)
+
+    def test_an_installer_that_fails(self) -> None:
+        self.source.write_text('echo no compiler; exit 1\n')
+        self.assertIn('no compiler', self.fail_to_install())
+        self.assertEqual([], list(self.state.iterdir()))
