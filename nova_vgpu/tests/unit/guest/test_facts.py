@@ -277,6 +277,11 @@ class TestVirtualOrNot(FactsTestCase):
         hidden = dataclasses.replace(device, readable=guests.HEADER_BYTES)
         self.assertEqual('physical', self.read_one(hidden).kind)
 
+    def test_a_gpu_with_gvt_is_a_whole_one_on_a_host(self) -> None:
+        machine = guests.MACHINES['gvt-g']
+        host = dataclasses.replace(machine, is_guest=False)
+        self.assertEqual('physical', self.read(host).gpus[0].kind)
+
     def test_a_capability_among_others(self) -> None:
         both = {
             0xC8: guest_pci.make_vendor_capability(b'P2P\x00\x08'),
@@ -379,6 +384,18 @@ class TestConfigurationSpaces(testtools.TestCase):
     def test_several_functions_in_one_device(self) -> None:
         self.data[0x0E] = 0x80
         self.assertEqual('', self.read()[1])
+
+    def test_the_low_bits_of_a_pointer_are_reserved(self) -> None:
+        """A reader has to mask them: PCI specification 3.0, section 6.7."""
+        self.data[VGPU_PLACE + 1] = 0
+        for first, second in ((0x68, VGPU_PLACE), (VGPU_PLACE, 0)):
+            for bits in (1, 2, 3):
+                self.data[0x34] = first | bits
+                self.data[0x69] = second | bits
+                self.assertEqual(
+                    (facts.HostDriver('550.144.02', 'r550_00'), ''),
+                    self.read(),
+                )
 
     def test_a_device_that_does_not_answer(self) -> None:
         self.data = bytearray(b'\xff' * 256)
