@@ -45,7 +45,8 @@ same options. They are read with ``--flavor NAME`` and ``--project ID``. An
 option of the command counts first, then the project, the flavor, and last this
 section. Options that belong together are taken from one of these places:
 ``driver_source`` with its checksum and version, ``repository`` with its key,
-and ``licence_token_file`` with ``licence_servers``.
+``licence_token_file`` with ``licence_servers``, ``vgpu_type`` with
+``licence``, and ``container_runtime`` with ``cdi``.
 """,
     )
 

@@ -290,6 +290,8 @@ def _check_choices(request: Request) -> Iterator[str]:
             f'of {", ".join(DRIVERS)}. A guest whose driver is in its kernel '
             'or image needs --driver none.'
         )
+    elif request.driver == facts.DATACENTER:
+        yield from _check_datacenter(request)
     runtime = request.container_runtime
     if runtime is not None and runtime not in RUNTIMES:
         yield (
@@ -305,6 +307,22 @@ def _check_choices(request: Request) -> Iterator[str]:
         yield (
             '--cdi is about a container runtime. Give --container-runtime '
             'containerd or docker.'
+        )
+
+
+def _check_datacenter(request: Request) -> Iterator[str]:
+    """It would be installed all the same, and the guest not work."""
+    if request.vgpu_type is not None:
+        yield (
+            f'The driver {facts.DATACENTER} does not work with a vGPU, and '
+            f'--vgpu-type is {request.vgpu_type!r}. Give --driver '
+            f'{facts.VGPU_GUEST}, or leave the type out.'
+        )
+    if request.licence is not None:
+        yield (
+            f'The driver {facts.DATACENTER} has no licence, and --licence is '
+            f'{request.licence!r}. Give --driver {facts.VGPU_GUEST}, or leave '
+            'the licence out.'
         )
 
 

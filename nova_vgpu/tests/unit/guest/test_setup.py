@@ -400,6 +400,8 @@ class TestProblems(testtools.TestCase):
             ('Leave one out', change(VGPU, licence='vws')),
             ('not one of', change(VGPU, licence='free')),
             ('cannot be set up', change(VGPU, driver='vgpu-host')),
+            ('does not work with a vGPU', change(WHOLE, vgpu_type='T4-2Q')),
+            ('has no licence', change(WHOLE, licence='vws')),
             ('either a token', change(VGPU, licence_servers=('a.example',))),
             (
                 'does not know licence servers',
