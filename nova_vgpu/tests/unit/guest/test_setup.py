@@ -447,6 +447,22 @@ class TestProblems(testtools.TestCase):
             ):
                 self.assertNotEqual((), setup.find_problems(request), request)
 
+    def test_a_repository_that_apt_would_not_take(self) -> None:
+        for text in (
+            'https://x',
+            'https://x bookworm',  # a suite has components,
+            'https://x main/ $main',
+            'https://x bookworm main\nTrusted: yes',
+            'https://x bookworm main [trusted=yes]',
+            'https://x bookworm main -o',
+            'ftp://x bookworm main',
+            'https://me:secret@x bookworm main',
+        ):
+            (problem,) = setup.find_problems(
+                change(WHOLE, repository=text, repository_key=KEY)
+            )
+            self.assertIn('is not "URI SUITE COMPONENT..."', problem, text)
+
     def test_no_problem_shows_a_secret(self) -> None:
         for request in (
             change(VGPU, licence_token=b'secret secret'),
