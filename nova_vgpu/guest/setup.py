@@ -386,10 +386,11 @@ def _check_repository(request: Request) -> Iterator[str]:
             and all(map(_COMPONENT.fullmatch, components))
             and (components or suite.endswith('/'))
         ):
+            # Not the text itself: it may contain a password.
             yield (
-                f'--repository {request.repository!r} is not "URI SUITE '
-                'COMPONENT...", such as "https://apt.example.org/debian '
-                'bookworm main".'
+                '--repository is not "URI SUITE COMPONENT...", such as '
+                '"https://apt.example.org/debian bookworm main", without a '
+                'user name.'
             )
         if request.repository_key is None:
             yield (

@@ -468,6 +468,11 @@ class TestProblems(testtools.TestCase):
             change(VGPU, licence_token=b'secret secret'),
             change(VGPU, driver_source='https://me:secret@x/550.1.2.run'),
             change(VGPU, driver_source='https://x/a.run?key=secret key'),
+            change(
+                WHOLE,
+                repository='https://me:secret@x bookworm main',
+                repository_key=KEY,
+            ),
         ):
             problems = ' '.join(setup.find_problems(request))
             self.assertNotEqual('', problems)
