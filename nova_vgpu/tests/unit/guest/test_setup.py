@@ -89,6 +89,10 @@ class TestVersions(testtools.TestCase):
             ('https://x/580.1.2/driver.run', None),  # only the name counts
             ('https://x/driver.run?v=550.144.03', None),
             ('nvidia-driver-550', None),
+            # Not a part of another number.
+            ('https://x/driver-550.12345.run', None),
+            ('https://x/driver-550.1.2.3.4.run', None),
+            ('https://x/driver-1550.1.run', None),
         ):
             self.assertEqual(
                 expected, driver_versions.find_in_name(source), source
@@ -153,6 +157,23 @@ class TestLicences(testtools.TestCase):
             find_text(request, '/etc/nvidia/gridd.conf'),
         )
         self.assertFalse(setup.decide(request).has_secrets)
+
+    def test_from_which_branch_on_servers_are_refused(self) -> None:
+        for version, expected in (
+            ('510.108.03', 0),
+            ('525.60.13', 1),
+            ('535.1.1', 1),
+        ):
+            request = change(
+                VGPU,
+                licence_token=None,
+                licence_servers=('a.example.org',),
+                driver_version=version,
+                host_driver=version,
+            )
+            self.assertEqual(
+                expected, len(setup.find_problems(request)), version
+            )
 
     def test_none_is_written_where_none_is_needed(self) -> None:
         for request in (WHOLE, NONE, change(NONE, licence_token=TOKEN)):
@@ -447,6 +468,18 @@ class TestProblems(testtools.TestCase):
             ):
                 self.assertNotEqual((), setup.find_problems(request), request)
 
+    def test_characters_of_a_url(self) -> None:
+        for text in ' ;\'"\\ä{}#|*$()<>`!^\0':
+            for source in (
+                f'https://x/{text}-550.1.2-grid.run',
+                f'https://x/a{text}/driver-550.1.2.run',
+                f'https://x/driver-550.1.2.run?a={text}',
+            ):
+                problems = setup.find_problems(
+                    change(VGPU, driver_source=source)
+                )
+                self.assertIn('URL of --driver-source', ' '.join(problems))
+
     def test_a_repository_that_apt_would_not_take(self) -> None:
         for text in (
             'https://x',
@@ -510,10 +543,15 @@ class TestFactsFile(testtools.TestCase):
         ):
             text = json.dumps({'drivers_needed': needed, 'gpus': gpus})
             self.assertEqual((expected, ()), facts_file.parse(text))
-        found, _ = facts_file.parse(
-            '{"drivers_needed": ["amd"], "is_gpu_cluster": true}'
-        )
-        self.assertEqual({'driver': 'none', 'gpu_cluster': True}, found)
+        for value, is_cluster in (
+            ('true', True),
+            ('"no"', False),
+            ('1', False),
+        ):
+            found, _ = facts_file.parse(
+                f'{{"drivers_needed": ["amd"], "is_gpu_cluster": {value}}}'
+            )
+            self.assertEqual(is_cluster, 'gpu_cluster' in found, value)
 
     def test_what_they_do_not_say(self) -> None:
         for text, word in (

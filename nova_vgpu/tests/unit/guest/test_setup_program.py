@@ -297,6 +297,12 @@ class TestPackages(ProgramTestCase):
             )
             self.assertEqual(expected, setup_program.find_header_packages())
 
+    def test_a_pinned_version_may_be_an_older_one(self) -> None:
+        setup_program.install_packages([('driver', '1*')])
+        _, install = self.list_calls('apt-get')
+        self.assertIn('--allow-downgrades', install)
+        self.assertTrue(install.endswith(' install driver=1*'), install)
+
     def test_apt_that_is_in_use_is_waited_for(self) -> None:
         setup_program.install_packages([('dkms', '')])
         for call in self.list_calls('apt-get'):
