@@ -245,6 +245,16 @@ class TestMachines(testtools.TestCase):
         (deployment,) = load_kind(ORDERS[0], 'MachineDeployment')
         self.assertNotIn('annotations', deployment['metadata'])
 
+    def test_the_disk_of_a_node_is_what_it_boots_from(self) -> None:
+        order = node_orders.order(most_nodes=5, root_volume_gib=100)
+        (deployment,) = load_kind(order, 'MachineDeployment')
+        self.assertEqual(
+            '100Gi',
+            deployment['metadata']['annotations'][
+                'capacity.cluster-autoscaler.kubernetes.io/ephemeral-disk'
+            ],
+        )
+
 
 class TestRegistration(testtools.TestCase):
     def node(self, order: node_order.ClusterOrder) -> _Object:
@@ -264,6 +274,15 @@ class TestRegistration(testtools.TestCase):
                 ),
                 '1',
                 'a-b-c',
+            ),
+            (
+                node_orders.order(
+                    node_orders.kind(
+                        gpus=node_gpus.NodeGPUs(1, 'x' * 62 + ' y')
+                    )
+                ),
+                '1',
+                'x' * 62,
             ),
         ):
             text = args_of(self.node(order))['node-labels']

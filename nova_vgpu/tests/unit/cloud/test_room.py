@@ -63,12 +63,14 @@ class _Cloud(reader.Cloud):
 
     def __init__(self) -> None:
         self.asked: list[str | None] = []
+        self.resources: list[str] = []
 
     def list_zone_aggregates(self, zone: str) -> tuple[str, ...]:
         return ('a', 'b') if zone == 'gpu' else ()
 
     def read_candidates(self, query: Mapping[str, str]) -> fitting.Candidates:
         self.asked.append(query.get('member_of'))
+        self.resources.append(query['resources'])
         return fitting.Candidates({}, {})
 
 
@@ -96,6 +98,19 @@ class TestZone(testtools.TestCase):
             'in all zones: no aggregate of Nova has zone nova', found
         )
         self.assertEqual([], list(room.find_zone_warnings(room.MADE)))
+
+
+class TestDisk(testtools.TestCase):
+    def test_a_volume_takes_the_place_of_the_disk_of_a_host(self) -> None:
+        flavor = flavors.parse('gpu', {}, flavors.Size(4, 16384, 40))
+        for is_volume in (False, True):
+            cloud = _Cloud()
+            room.check(
+                cloud,
+                [room.Wanted(flavor, 1, 1, boots_from_volume=is_volume)],
+            )
+            (resources,) = cloud.resources
+            self.assertEqual(not is_volume, 'DISK_GB:40' in resources)
 
 
 class TestReservation(testtools.TestCase):
