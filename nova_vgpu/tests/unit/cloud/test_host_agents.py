@@ -81,6 +81,9 @@ class TestAgents(testtools.TestCase):
         self.assertTrue(agent.is_stale)
         self.assertEqual(5, agent.minutes)
 
+    def test_a_clock_that_is_ahead_of_that_of_prometheus(self) -> None:
+        self.assertEqual(0, self.make(*agent_samples.agent(age=-7)).age)
+
     def test_an_agent_that_never_read_its_host(self) -> None:
         info, _round, success = agent_samples.agent(success=0)
         agent = self.make(info, success)

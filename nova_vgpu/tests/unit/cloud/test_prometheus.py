@@ -181,6 +181,7 @@ class TestAsk(ServerTestCase):
                             {'metric': {'__name__': 'a'}, 'value': [1]},
                             {'metric': {'__name__': 'a'}, 'value': [1, 'x']},
                             {'metric': {'__name__': 'a'}, 'value': [1, 'NaN']},
+                            {'metric': {'__name__': 'a'}, 'value': ['inf', 1]},
                             {'metric': [], 'value': [1, '1']},
                         )
                     ),
