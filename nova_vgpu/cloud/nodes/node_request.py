@@ -199,8 +199,8 @@ def find_driver_problems(
     cure = 'Or give --driver-in-image if the image of the nodes has both.'
     if driver.image is None:
         yield (
-            "--driver-image is missing: the image of NVIDIA's vGPU guest "
-            'driver in your registry, which NVIDIA does not publish. '
+            "--driver-image is missing: an image of NVIDIA's vGPU guest "
+            'driver, in your registry or, with NVIDIA AI Enterprise, in NGC. '
             f'{cure}'
         )
     if driver.licence_secret is None:
