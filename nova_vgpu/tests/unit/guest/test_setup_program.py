@@ -103,6 +103,11 @@ class TestContainerRuntime(ProgramTestCase):
         self.assertEqual([self.cdi], list(self.cdi.parent.iterdir()))
         self.assertEqual([], self.configure(cdi=True))
 
+    def test_the_runtime_enables_cdi(self) -> None:
+        self.configure(cdi=True)
+        configure, _generate = self.list_calls('nvidia-ctk')
+        self.assertTrue(configure.endswith(' --cdi.enabled'), configure)
+
     def test_the_specification_of_other_gpus_is_replaced(self) -> None:
         self.configure(cdi=True)
         self.devices.write_text('two GPUs\n')
@@ -267,7 +272,23 @@ class TestPackages(ProgramTestCase):
             ['installed dkms 1'],
             setup_program.install_packages([('dkms', '')]),
         )
+        self.list_calls('')
         self.assertEqual([], setup_program.install_packages([('dkms', '')]))
+        self.assertEqual([], self.list_calls('apt-get'))
+
+    def test_nothing_is_asked_and_no_file_is_replaced(self) -> None:
+        self.write_program(
+            'apt-get',
+            'touch "$FAKE_ROOT/got"\n'
+            'echo "apt-get $DEBIAN_FRONTEND $LC_ALL" >>"$FAKE_ROOT/calls"\n',
+        )
+        self.useFixture(fixtures.EnvironmentVariable('DEBIAN_FRONTEND'))
+        setup_program.install_packages([('dkms', '')])
+        calls = self.list_calls('apt-get')
+        self.assertEqual(2, calls.count('apt-get noninteractive C'))
+        (install,) = [call for call in calls if ' install ' in call]
+        self.assertIn(' -y ', install)
+        self.assertIn(' Dpkg::Options::=--force-confold ', install)
 
     def test_headers_are_those_of_the_kernels_that_are_updated(self) -> None:
         for installed, expected in (
@@ -382,6 +403,20 @@ class TestMessages(ProgramTestCase):
         self.assertNotIn('c2VjcmV0', out)
         for path in self.state.iterdir():
             self.assertNotIn('c2VjcmV0', path.read_text())
+
+    def test_another_user_than_root(self) -> None:
+        self.useFixture(fixtures.MonkeyPatch('os.geteuid', lambda: 1000))
+        code, out, err = self.run_with(runtime='docker')
+        self.assertEqual((1, ''), (code, out))
+        self.assertIn('Run it as root', err)
+        self.assertEqual([], self.list_calls(''))
+
+    def test_a_service_that_is_enabled(self) -> None:
+        (change,) = setup_program.apply_licence([])
+        self.assertIn('restarted', change)
+        self.assertNotIn(
+            'systemctl enable nvidia-gridd.service', self.list_calls('')
+        )
 
     def test_a_licence_that_changes(self) -> None:
         token = self.root / 'token'
