@@ -100,7 +100,12 @@ class SetUps(cases.CloudInitTestCase):
         user_data = self.render('whole GPU, package')
         guest = self.guest
         self.boot(guest, user_data)
-        self.assert_version(guest, 'nvidia-driver', '550.144.03-1')
+        for package in ('nvidia-driver', 'libnvidia-compute'):
+            self.assert_version(guest, package, '550.144.03-1')
+        # An upgrade of all packages keeps both.
+        guest.run('apt-get', 'update')
+        guest.run('apt-get', '-y', 'dist-upgrade')
+        self.assert_version(guest, 'libnvidia-compute', '550.144.03-1')
         self.assert_nothing_changes(guest, user_data)
 
     def test_a_legacy_licence_server(self) -> None:

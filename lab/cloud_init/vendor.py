@@ -133,7 +133,10 @@ def _make_packages(directory: pathlib.Path) -> None:
     for version in ('535.230.02', '550.127.05', '550.144.03', '570.86.10'):
         _build(directory, 'site-vgpu-driver', version, gridd)
     for version in ('550.144.03-1', '570.86.10-1'):
-        _build(directory, 'nvidia-driver', version, {})
+        _build(directory, 'libnvidia-compute', version, {})
+        # Only with the other package in its own version, as the real one.
+        same = f'libnvidia-compute (= {version})'
+        _build(directory, 'nvidia-driver', version, {}, same)
     _build(directory, 'nvidia-driver-local', '570.86.10', {})
     ctk = {'usr/bin/nvidia-ctk': (_CTK, 0o755)}
     _build(directory, 'nvidia-container-toolkit', '1.17.8-1', ctk)
@@ -148,12 +151,15 @@ def _build(
     name: str,
     version: str,
     files: dict[str, tuple[str, int]],
+    depends: str = '',
 ) -> None:
     tree = directory / 'tree' / f'{name}_{version}'
     control = (
         f'Package: {name}\nVersion: {version}\nArchitecture: all\n'
         'Maintainer: nova-vgpu <root@localhost>\nDescription: a stand-in\n'
     )
+    if depends:
+        control += f'Depends: {depends}\n'
     for path, (text, mode) in {
         **files,
         'DEBIAN/control': (control, 0o644),
