@@ -103,7 +103,8 @@ class Group:
 class Fleet:
     """All GPUs; ``more`` is the number of groups that are left out.
 
-    A tile stands for ``each`` GPUs.
+    A tile stands for ``each`` GPUs. A GPU that is divided among types is in
+    the group of each type, and counts once here.
     """
 
     gpus: tuple[fleet.GPU, ...]
@@ -113,7 +114,7 @@ class Fleet:
 
     @property
     def count(self) -> int:
-        return len(self.gpus)
+        return len({(gpu.host, gpu.address) for gpu in self.gpus})
 
     @property
     def hosts(self) -> int:
@@ -203,7 +204,13 @@ def draw(gpus: Sequence[fleet.GPU], each: int = 1) -> Tiles:
 
 
 def _count_fenced(gpus: Iterable[fleet.GPU]) -> int:
-    return sum(gpu.state is fleet.State.FENCED for gpu in gpus)
+    return len(
+        {
+            (gpu.host, gpu.address)
+            for gpu in gpus
+            if gpu.state is fleet.State.FENCED
+        }
+    )
 
 
 def fill_level(part: int, whole: int, size: int) -> int:

@@ -230,13 +230,21 @@ class Planner:
     def plan_gpu(self, device: str | None) -> tuple[values.Assignment, ...]:
         """What a GPU serves as it is now, at no cost for the others.
 
-        :param device: its name, or that of a virtual function: providers are
-            those of Nova's driver until they are reshaped. None: all GPUs.
+        :param device: what a provider stands for: a GPU, its share for a
+            type, or a virtual function, as long as Nova's driver made the
+            providers. None: all GPUs.
         :returns: nothing if nothing is declared for it.
         """
         if device is None:
             return self.make_plan().assignments
-        name, planned = self.gpu_of(device), self._planned
+        name = self.gpu_of(device)
+        of_gpu = self._plan_whole_gpu(name)
+        # A provider that does not tell the type is about to be replaced.
+        own = tuple(a for a in of_gpu if a.device == device)
+        return own or of_gpu
+
+    def _plan_whole_gpu(self, name: str) -> tuple[values.Assignment, ...]:
+        planned = self._planned
         fresh = self._reader.read_gpu(name) if self._reader else None
         before = planned.plan.assignments_of(name) if planned else ()
         if (
@@ -264,11 +272,11 @@ class Planner:
         return self._reader.list_mdevs() if self._reader else None
 
     def gpu_of(self, function: str) -> str:
-        """The GPU of a function; one that no GPU has is its own."""
+        """The GPU of a function or a share; any other is its own."""
         for assigned in self._assignments:
-            if function in assigned.functions:
+            if function in assigned.functions or function == assigned.device:
                 return assigned.gpu.name
-        return function
+        return values.split_device(function)[0]
 
 
 def _fill_tables(
@@ -285,7 +293,8 @@ def _fill_tables(
             (gpu.name, str(gpu)),
             *((vf.name, str(vf.address)) for vf in gpu.vfs),
         ):
-            classes[address] = assigned.declared.resource_class
+            if assigned.share is None or name in assigned.functions:
+                classes[address] = assigned.declared.resource_class
             if assigned.type and name in assigned.functions:
                 types[address] = assigned.type.id
         if assigned.type:

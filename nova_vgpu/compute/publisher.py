@@ -75,7 +75,7 @@ class Publisher:
     def update(
         self, provider_tree: tree.Tree, node: str, plan: values.Plan
     ) -> None:
-        """One provider per physical GPU, with inventory and traits.
+        """One provider per physical GPU and type, with inventory and traits.
 
         What was elsewhere before (on the root, on VFs) is moved with its
         allocations; providers that no GPU serves any more are removed, or
@@ -194,8 +194,8 @@ class Publisher:
                             inventory.resource_class,
                             wanted.resource_class,
                         )
-            case values.SetInventories() if (
-                change.name in self._target.awaited
+            case values.SetInventories() if self._target.is_awaited(
+                change.name
             ):
                 LOG.warning(
                     'Provider %s: its free inventory is reserved until its '

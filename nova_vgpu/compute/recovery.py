@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Set
 import contextlib
+import itertools
 
 from nova.virt.libvirt import driver as libvirt_driver
 from oslo_log import log as logging
@@ -241,17 +242,19 @@ class Recovery:
         allocations = self._allocations.read(context, instance)
         plan = self._planner.make_plan()
         places = [
-            assigned
+            place
             for provider, of_provider in allocations.items()
-            for _ in range(sum(of_provider['resources'].values()))
-            for assigned in plan.assignments
-            if assigned.gpu.name == self._find_gpu(context, provider)
+            for place in self._find_places(
+                plan,
+                self._allocations.get_gpu_name(context, provider),
+                sum(of_provider['resources'].values()),
+            )
         ]
         own = self._usage.list_attached(instance.uuid)
         for vgpu in own:
             # What is there has its place already.
             for assigned in places:
-                if vgpu.name in {v.name for v in assigned.gpu.all_vgpus}:
+                if vgpu.name in _list_names(assigned):
                     places.remove(assigned)
                     break
         types = {vgpu.name: vgpu.type_name for vgpu in own}
@@ -259,9 +262,18 @@ class Recovery:
         for uuid, assigned in vgpu_facts.match_places(noted, places):
             self._create_again(instance, uuid, assigned, noted[uuid])
 
-    def _find_gpu(self, context: nova_types.Context, provider: str) -> str:
-        device = self._allocations.get_gpu_name(context, provider)
-        return self._planner.gpu_of(device)
+    def _find_places(
+        self, plan: values.Plan, device: str, count: int
+    ) -> Iterator[values.Assignment]:
+        """What a server has of a provider, one for each vGPU.
+
+        A GPU that was not divided yet when the server got its vGPUs may have
+        them of any of its types.
+        """
+        of_gpu = plan.assignments_of(self._planner.gpu_of(device))
+        own = [assigned for assigned in of_gpu if assigned.device == device]
+        for assigned in own or of_gpu:
+            yield from itertools.repeat(assigned, count)
 
     def _create_again(
         self,
@@ -282,7 +294,7 @@ class Recovery:
             )
         LOG.info('Creating vGPU %s again.', uuid, instance=instance)
         try:
-            created = self._allocator.create(gpu.name, uuid)
+            created = self._allocator.create(assigned.device, uuid)
         except libvirt_driver.libvirt.libvirtError as error:
             raise unavailable(
                 f'vGPU {uuid} of {instance.uuid} is gone, and libvirt does '
@@ -293,6 +305,15 @@ class Recovery:
                 f'vGPU {uuid} of {instance.uuid} is gone, and GPU {gpu} has '
                 'no room to create it again.'
             )
+
+
+def _list_names(assigned: values.Assignment) -> Iterator[str]:
+    """The vGPUs of a GPU, or of its share for a type."""
+    for vgpu in assigned.gpu.all_vgpus:
+        if assigned.share is None or (
+            assigned.type is not None and vgpu.type_id == assigned.type.id
+        ):
+            yield vgpu.name
 
 
 def asks_for(extra_specs: Mapping[str, str], classes: Container[str]) -> bool:

@@ -160,8 +160,11 @@ PCI addresses of the physical GPUs that serve this type.
 
 ``0000:84:00.0``, ``84:00.0`` and ``00000000:84:00.0`` are the same, in upper
 or lower case. The address of a virtual function selects that function of its
-GPU: if only some functions of a GPU are listed, only those are used. A GPU may
-be listed under one type only.
+GPU: if only some functions of a GPU are listed, only those are used.
+
+``0000:84:00.0=3`` is a GPU that serves three vGPUs of this type. With a number
+at each, a GPU may be listed under several types. Types may also list different
+virtual functions of a GPU.
 """,
         ),
         cfg.StrOpt(

@@ -36,7 +36,8 @@ def find(examined: values.DoctorInput) -> Iterator[values.Finding]:
             yield from _find_ecc(examined, gpu, modes.ecc)
         if modes.mig is not None:
             yield from _find_mig(examined, gpu, modes.mig)
-        if modes.heterogeneous:
+        is_divided = len(examined.plan.assignments_of(gpu.name)) > 1
+        if modes.heterogeneous and not is_divided:
             yield _heterogeneous(examined, gpu, modes)
 
 
@@ -156,7 +157,7 @@ def _heterogeneous(
         'heterogeneous-on',
         str(gpu),
         f'GPU {gpu} is in heterogeneous mode, where fewer vGPUs of some types '
-        'fit. A plan has one type for each GPU and does not need this mode.'
+        'fit. It serves one type, which does not need this mode.'
         f'{fixed}',
         tuple(seen),
         f'Turn it off while the GPU has no vGPU: nvidia-smi vgpu -shm 0 -i '

@@ -36,13 +36,14 @@ class Claim:
     """An address of the configuration, and the GPU that it means.
 
     ``function`` is the node device name of a listed VF, or None for the whole
-    GPU.
+    GPU. ``share`` is the number of vGPUs that is written with it.
     """
 
     declared: values.DeclaredType
     written: str
     gpu: values.PhysicalGPU
     function: str | None = None
+    share: int | None = None
 
 
 def find_claims(
@@ -59,11 +60,15 @@ def find_claims(
     claims: list[Claim] = []
     problems: list[values.Problem] = []
     for declared in types:
-        for written in declared.device_addresses:
-            found = index.find(declared, written)
+        for listed in declared.listed:
+            found = index.find(declared, listed.address)
             if isinstance(found, Claim):
-                claims.append(found)
-                problems.extend(_vf_problem(found, faulty))
+                claimed = dataclasses.replace(
+                    found, written=listed.written, share=listed.share
+                )
+                claims.append(claimed)
+                problems.extend(_check_share(claimed, listed))
+                problems.extend(_vf_problem(claimed, faulty))
             else:
                 problems.append(found)
     return tuple(claims), (*problems, *_find_conflicts(claims))
@@ -76,14 +81,16 @@ def list_seen(
 ) -> frozenset[str]:
     """The declared addresses of GPUs of this host, now or before."""
     claimed, _ = find_claims(types, host)
-    now = _parse_all(claim.written for claim in claimed)
+    now = _parse_all(
+        values.ListedAddress.parse(claim.written).address for claim in claimed
+    )
     return now | (before & list_addresses(types))
 
 
 def list_addresses(types: Iterable[values.DeclaredType]) -> frozenset[str]:
     """The PCI addresses that are declared."""
     return _parse_all(
-        written for declared in types for written in declared.device_addresses
+        listed.address for declared in types for listed in declared.listed
     )
 
 
@@ -96,28 +103,91 @@ def _parse_all(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(found)
 
 
+def _check_share(
+    claim: Claim, listed: values.ListedAddress
+) -> Iterator[values.Problem]:
+    """Whether the number that is written with an address is one."""
+    if listed.has_invalid_share:
+        yield _fatal(
+            claim.declared,
+            'invalid-share',
+            f'{listed.written!r} does not give a number of vGPUs',
+            f'Write {listed.address}=N with N from 1 to 9999.',
+        )
+    elif listed.share is not None and claim.function is not None:
+        yield _fatal(
+            claim.declared,
+            'invalid-share',
+            f'{listed.written!r} gives a number with a virtual function, '
+            'which has one vGPU at most',
+            f'Write {listed.address}, or {claim.gpu}={listed.share} for the '
+            'GPU.',
+        )
+
+
+def list_conflicts(of_gpu: Sequence[Claim]) -> tuple[Claim, ...]:
+    """The entries that keep a GPU from serving more than one type.
+
+    Several types can share it if each entry is for a part of its own: the GPU
+    with a number, or virtual functions that no other type lists.
+    """
+    if len({claim.declared.name for claim in of_gpu}) < 2:
+        return ()
+    types: dict[str, set[str]] = {}
+    for claim in of_gpu:
+        if claim.function is not None:
+            types.setdefault(claim.function, set()).add(claim.declared.name)
+    return tuple(
+        claim
+        for claim in of_gpu
+        if (claim.function is None and claim.share is None)
+        or (claim.function is not None and len(types[claim.function]) > 1)
+    )
+
+
 def _find_conflicts(claims: Iterable[Claim]) -> Iterator[values.Problem]:
-    """A problem for every GPU that is listed under several types."""
+    """Problems of GPUs with more than one entry."""
     by_gpu: dict[str, list[Claim]] = {}
     for claim in claims:
         by_gpu.setdefault(claim.gpu.name, []).append(claim)
     for of_gpu in by_gpu.values():
-        if len({claim.declared.name for claim in of_gpu}) < 2:
-            continue
-        gpu = of_gpu[0].gpu
-        written = '; '.join(
-            f'{claim.declared.option("device_addresses")} has {claim.written}'
-            for claim in of_gpu
-        )
-        yield values.Problem(
-            values.Severity.FATAL,
-            'gpu-under-two-types',
-            str(gpu),
-            f'GPU {gpu} is listed under more than one type: {written}.',
-            'Two types on one GPU are not supported yet, not even with GPU '
-            'instances (MIG) or heterogeneous mode. List its address, and '
-            'those of its virtual functions, under one type only.',
-        )
+        if list_conflicts(of_gpu):
+            yield _under_two_types(of_gpu)
+        by_type: dict[str, list[Claim]] = {}
+        for claim in of_gpu:
+            by_type.setdefault(claim.declared.name, []).append(claim)
+        for of_type in by_type.values():
+            if len(of_type) > 1 and any(claim.share for claim in of_type):
+                yield _more_than_a_number(of_type)
+
+
+def _under_two_types(of_gpu: Sequence[Claim]) -> values.Problem:
+    gpu = of_gpu[0].gpu
+    written = '; '.join(
+        f'{claim.declared.option("device_addresses")} has {claim.written}'
+        for claim in of_gpu
+    )
+    cure = f'Write at each how many vGPUs of the type it is to serve: {gpu}=N.'
+    if any(claim.function for claim in of_gpu):
+        cure += ' Or list different virtual functions under each type.'
+    return values.Problem(
+        values.Severity.FATAL,
+        'gpu-under-two-types',
+        str(gpu),
+        f'GPU {gpu} is listed under more than one type: {written}.',
+        f'{cure} If it is to serve one type, list it under that type only.',
+    )
+
+
+def _more_than_a_number(of_type: Sequence[Claim]) -> values.Problem:
+    first = of_type[0]
+    return _fatal(
+        first.declared,
+        'invalid-share',
+        f'GPU {first.gpu} is listed with a number and once more: '
+        f'{", ".join(claim.written for claim in of_type)}',
+        f'List it once: {first.gpu}=N.',
+    )
 
 
 class _Index:

@@ -39,6 +39,8 @@ def resolve(
             placed.functions,
             placed.declared.max_instances,
             names,
+            placed.listed_share,
+            placed.beside,
         )
         placed = dataclasses.replace(placed, type=found, capacity=counted)
         if counted.total == 0:
@@ -153,6 +155,8 @@ def _check_maximum(
     gpu, declared = resolved.gpu, resolved.declared
     if not gpu.vfs or not counted.room or declared.max_instances is not None:
         return
+    if resolved.listed_share is not None:
+        return  # the operator wrote the number
     if resolved.functions != gpu.functions:
         return  # the operator listed the functions to use
     if capabilities.is_backed_by_mig(vgpu_type):
@@ -228,7 +232,9 @@ def _no_room(
 def _find_cure(placed: values.Assignment, names: Mapping[str, str]) -> str:
     declared = placed.declared.name
     wanted = placed.type.name if placed.type else names.get(declared)
-    return readiness.find_room_cure(placed.gpu, wanted or declared, names)
+    return readiness.find_room_cure(
+        placed.gpu, wanted or declared, names, placed.share is not None
+    )
 
 
 def _ambiguous(

@@ -16,7 +16,7 @@
 
     total = min(existing of the type + room on its functions, usable VFs,
                 the type's maximum per GPU, else its share of the memory,
-                max_instances)
+                max_instances, the number that is written with the GPU)
 
 The functions' own numbers are not enough: each of 48 VFs shows room for one,
 even if the GPU can have 32 only.
@@ -24,6 +24,9 @@ even if the GPU can have 32 only.
 The total is never less than the number of existing vGPUs: servers may use all
 of them, and a smaller inventory breaks their migrations. So a lower limit only
 prevents further vGPUs.
+
+On a GPU that is divided, the vGPUs of the other types count as many as they
+are to be, or as many as there are if that is more.
 """
 
 import collections
@@ -33,6 +36,7 @@ from collections.abc import Sequence
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import shares
 from nova_vgpu.plan import type_matching
 
 
@@ -42,12 +46,16 @@ def plan_capacity(
     functions: frozenset[str],
     max_instances: int | None,
     names: Mapping[str, str],
+    share: int | None = None,
+    beside: Sequence[values.Share] = (),
 ) -> values.Capacity:
     """The capacity of a GPU for a type, with its limit.
 
     :param functions: the functions of the GPU that may have vGPUs.
     :param names: the names of types, also of those that the GPU no longer
         offers.
+    :param share: how many vGPUs of the type the GPU is to serve.
+    :param beside: what else the GPU is to serve.
     """
     offers = {gpu.name: gpu.offers} | {vf.name: vf.offers for vf in gpu.vfs}
     existing = sum(
@@ -61,14 +69,16 @@ def plan_capacity(
         if offer.type.id == vgpu_type.id
     )
     most = find_maximum(gpu, vgpu_type, names)
-    bounds = [(existing + room, 'VFs' if gpu.vfs else 'driver')]
+    bounds = [] if share is None else [(share, 'share')]
+    bounds.append((existing + room, 'VFs' if gpu.vfs else 'driver'))
     if gpu.framework is not values.Framework.MDEV:
         # A virtual function has one vGPU at most, whatever it shows.
         usable = sum(vf.name in functions for vf in gpu.vfs)
         bounds.append((usable, 'VFs'))
     if most is not None:
         maximum, why = most
-        left = _reduce(maximum, gpu, vgpu_type, functions, names)
+        others = _list_others(gpu, vgpu_type, functions, names, beside)
+        left = _reduce(maximum, gpu, vgpu_type, others, bool(beside))
         bounds.append((left, why))
     if max_instances is not None:
         bounds.append((max_instances, 'max_instances'))
@@ -127,33 +137,95 @@ def is_maximum_known(
     return capabilities.facts_of(gpu, vgpu_type).max_instances is not None
 
 
-def _reduce(
-    maximum: int,
+def _list_others(
     gpu: values.PhysicalGPU,
     vgpu_type: values.VGPUType,
     functions: frozenset[str],
     names: Mapping[str, str],
-) -> int:
-    """What the GPU's other vGPUs leave of its maximum of a type.
+    beside: Iterable[values.Share],
+) -> list[values.VGPUType]:
+    """The types of the vGPUs that take up room beside those of a type.
 
-    Others are those of another type, or on functions that are not used here.
+    They are of another type, or on functions that are not used here.
     """
     by_id = {t.id: t for t in type_matching.list_types(gpu, names)}
-    others = [
-        by_id[vgpu.type_id]
+    there = [
+        (by_id[vgpu.type_id], vgpu.function)
         for vgpu in gpu.all_vgpus
         if vgpu.type_id != vgpu_type.id or vgpu.function not in functions
     ]
+    others: list[values.VGPUType] = []
+    for share in beside:
+        found = shares.type_of(share, gpu, names)
+        if found is None:
+            continue  # what there is of it counts by itself
+        own = [
+            (other, function)
+            for other, function in there
+            if other.id == found.id and function in share.functions
+        ]
+        there = [other for other in there if other not in own]
+        others += [found] * max(share.count, len(own))
+    return others + [other for other, _ in there]
+
+
+def _reduce(
+    maximum: int,
+    gpu: values.PhysicalGPU,
+    vgpu_type: values.VGPUType,
+    others: Sequence[values.VGPUType],
+    is_divided: bool,
+) -> int:
+    """What other vGPUs leave of the maximum of a type."""
     if not capabilities.is_backed_by_mig(vgpu_type):
+        if is_divided:
+            left = _count_in_memory(maximum, gpu, vgpu_type, others)
+            if left is not None:
+                return min(maximum, left)
         return max(maximum - _count_units(gpu, vgpu_type, others), 0)
-    own = _mig_size(vgpu_type)
-    alike = sum(_mig_size(other) == own for other in others)
-    elsewhere = [other for other in others if _mig_size(other) != own]
+    own = mig_size(vgpu_type)
+    alike = sum(mig_size(other) == own for other in others)
+    elsewhere = [other for other in others if mig_size(other) != own]
     shape = capabilities.mig_shape(gpu, vgpu_type)
     if shape is not None:
-        left = max(shape.gpu_slices - _count_slices(gpu, elsewhere), 0)
+        left = max(shape.gpu_slices - count_slices(gpu, elsewhere), 0)
         maximum = min(maximum, left // shape.slices * shape.vgpus)
     return max(maximum - alike, 0)
+
+
+def find_memory(
+    gpu: values.PhysicalGPU, types: Iterable[values.VGPUType]
+) -> int | None:
+    """The frame buffer in MiB that the GPU has for time-sliced vGPUs.
+
+    As much as the maximum of any of these types has; None if that is unknown
+    for all of them.
+    """
+    sizes = [
+        facts.framebuffer_mib * facts.max_instances
+        for facts in (capabilities.facts_of(gpu, t) for t in types)
+        if facts.framebuffer_mib and facts.max_instances
+    ]
+    return max(sizes, default=None)
+
+
+def _count_in_memory(
+    maximum: int,
+    gpu: values.PhysicalGPU,
+    vgpu_type: values.VGPUType,
+    others: Sequence[values.VGPUType],
+) -> int | None:
+    """How many vGPUs of a type the memory has room for, beside others.
+
+    None if a size is unknown.
+    """
+    own = capabilities.facts_of(gpu, vgpu_type).framebuffer_mib
+    sizes = [capabilities.facts_of(gpu, t).framebuffer_mib for t in others]
+    known = [size for size in sizes if size]
+    if not own or len(known) < len(sizes):
+        return None
+    memory = find_memory(gpu, (vgpu_type, *others)) or own * maximum
+    return max(memory - sum(known), 0) // own
 
 
 def _count_units(
@@ -174,7 +246,7 @@ def _count_units(
     return units
 
 
-def _count_slices(
+def count_slices(
     gpu: values.PhysicalGPU, others: Sequence[values.VGPUType]
 ) -> int:
     """How many slices of the GPU the instances of other vGPUs use.
@@ -182,15 +254,15 @@ def _count_slices(
     An instance has vGPUs of one size, as many of them as fit.
     """
     slices = 0
-    by_size = collections.Counter(map(_mig_size, others))
-    for other in {_mig_size(other): other for other in others}.values():
+    by_size = collections.Counter(map(mig_size, others))
+    for other in {mig_size(other): other for other in others}.values():
         shape = capabilities.mig_shape(gpu, other)
-        count = by_size[_mig_size(other)]
+        count = by_size[mig_size(other)]
         slices += -(-count // shape.vgpus) * shape.slices if shape else count
     return slices
 
 
-def _mig_size(vgpu_type: values.VGPUType) -> tuple[int | None, int] | None:
+def mig_size(vgpu_type: values.VGPUType) -> tuple[int | None, int] | None:
     """What vGPUs of one GPU instance have in common; their series may differ.
 
     (As bigstack-oss/cubecos found on an RTX PRO 6000 Blackwell.)

@@ -30,6 +30,8 @@ from nova_vgpu.plan import address_matching
 from nova_vgpu.plan import assignment
 from nova_vgpu.plan import nova_conflicts
 from nova_vgpu.plan import readiness
+from nova_vgpu.plan import share_checks
+from nova_vgpu.plan import shares
 from nova_vgpu.plan import type_matching
 from nova_vgpu.plan import validation
 
@@ -42,6 +44,8 @@ def make_plan(given: values.PlanInput) -> values.Plan:
     declaration, host = given.configuration.declaration, given.host
     changes = type_matching.find_changes_in_use(given)
     names = type_matching.list_type_names(host)
+    # A divided GPU is rarely empty, and one that is full may name no types.
+    known_names = {**dict(given.configuration.type_names), **names}
     nowhere = type_matching.find_nowhere(declaration, host, names)
     claims, address_problems = address_matching.find_claims(
         declaration.types, host, given.configuration.seen
@@ -54,7 +58,7 @@ def make_plan(given: values.PlanInput) -> values.Plan:
     ]
     assignments: list[values.Assignment] = []
     left_alone: list[values.LeftAlone] = []
-    for placed, found in _place_all(given, claims, names):
+    for placed, found in _place_all(given, claims, names, known_names):
         problems.extend(found)
         if isinstance(placed, values.LeftAlone):
             left_alone.append(placed)
@@ -65,9 +69,12 @@ def make_plan(given: values.PlanInput) -> values.Plan:
             # must not assign it to servers either.
             assignments.append(placed)
         else:
-            resolved, found = assignment.resolve(placed, names)
+            resolved, found = assignment.resolve(
+                placed, known_names if placed.share else names
+            )
             assignments.append(resolved)
             problems.extend(_without_repetition(found, placed, nowhere))
+    problems += share_checks.find_misfits(assignments, known_names)
     problems += validation.check_types(declaration, host, assignments, nowhere)
     problems += nova_conflicts.find_differences(declaration, assignments)
     return values.Plan(
@@ -109,12 +116,15 @@ def _place_all(
     given: values.PlanInput,
     claims: Iterable[address_matching.Claim],
     names: Mapping[str, str],
+    known_names: Mapping[str, str],
 ) -> Iterator[
     tuple[values.Assignment | values.LeftAlone, Iterable[values.Problem]]
 ]:
     """What each GPU serves, without the VFs that Nova assigns.
 
     Other parents of mdevs are left out.
+
+    :param known_names: what ids of types mean, or meant, on this host.
     """
     declaration = given.configuration.declaration
     first_vendors = _find_vendors_of_first(declaration, given.host, names)
@@ -122,42 +132,35 @@ def _place_all(
     for gpu in given.host.gpus:
         listed = nova_conflicts.find_listed(specs, gpu)
         of_gpu = [claim for claim in claims if claim.gpu.name == gpu.name]
-        placed = (
-            _assign_listed(gpu, of_gpu)
+        on_gpu = (
+            _assign_listed(gpu, of_gpu, known_names)
             if of_gpu
-            else _assign_unlisted(gpu, declaration, first_vendors, listed)
+            else [_assign_unlisted(gpu, declaration, first_vendors, listed)]
         )
-        if isinstance(placed, values.Assignment):
-            aside = nova_conflicts.list_aside(gpu, listed)
-            problems = nova_conflicts.find_pci_problems(placed, listed, aside)
-            yield (
-                dataclasses.replace(
-                    placed,
-                    functions=placed.functions - aside,
-                    pci_devices=aside,
-                    modes=given.modes.of(gpu.address),
-                ),
-                problems,
-            )
-        elif not gpu.is_other_device:
-            yield placed, ()
+        aside = nova_conflicts.list_aside(gpu, listed)
+        for placed in on_gpu:
+            if isinstance(placed, values.Assignment):
+                yield (
+                    dataclasses.replace(
+                        placed,
+                        functions=placed.functions - aside,
+                        pci_devices=aside,
+                        modes=given.modes.of(gpu.address),
+                    ),
+                    nova_conflicts.find_pci_problems(placed, listed, aside),
+                )
+            elif not gpu.is_other_device:
+                yield placed, ()
 
 
 def _assign_listed(
-    gpu: values.PhysicalGPU, of_gpu: list[address_matching.Claim]
-) -> values.Assignment | values.LeftAlone:
-    declared = of_gpu[0].declared
-    if any(claim.declared.name != declared.name for claim in of_gpu):
-        return values.LeftAlone(gpu, 'under two types')
-    listed = [claim.function for claim in of_gpu]
-    return values.Assignment(
-        gpu,
-        declared,
-        values.Reason.LISTED,
-        gpu.functions
-        if None in listed
-        else frozenset(name for name in listed if name),
-    )
+    gpu: values.PhysicalGPU,
+    of_gpu: list[address_matching.Claim],
+    names: Mapping[str, str],
+) -> list[values.Assignment | values.LeftAlone]:
+    if address_matching.list_conflicts(of_gpu):
+        return [values.LeftAlone(gpu, 'under two types')]
+    return [*shares.place(gpu, of_gpu, names)]
 
 
 def _assign_unlisted(

@@ -39,6 +39,12 @@ OBSTACLES = frozenset(
 )
 #: The problems of :func:`find_mig_problems`.
 MIG_PROBLEMS = frozenset({'mig-off', 'mig-on'})
+_MIX = (
+    'The GPU has vGPUs of several sizes in heterogeneous mode only, which can '
+    'be set while it has no vGPU: run "nova-vgpu apply" when the servers that '
+    'use it are gone. If it is in that mode, remove vGPUs of types that it is '
+    'not to serve.'
+)
 _ONE_SIZE = (
     'A GPU has vGPUs of one size at a time: it serves the type once the '
     'others are removed. "nova-vgpu apply" removes those not in use.'
@@ -220,11 +226,15 @@ def find_mig_problems(
 
 
 def find_room_cure(
-    gpu: values.PhysicalGPU, wanted: str, names: Mapping[str, str]
+    gpu: values.PhysicalGPU,
+    wanted: str,
+    names: Mapping[str, str],
+    is_divided: bool = False,
 ) -> str:
     """The cure for a GPU without room for a type.
 
     :param wanted: the name of the type.
+    :param is_divided: whether the GPU is to serve other types as well.
     """
     name = capabilities.complete_name(wanted, capabilities.model_of(gpu))
     is_mig = name is not None and name.slices is not None
@@ -237,8 +247,10 @@ def find_room_cure(
         cure = _CREATE if is_mig else _NONE_HELD
     elif is_mig:
         cure = _TURN_ON if held == {False} else _REPARTITION
+    elif True in held:
+        cure = _TURN_OFF
     else:
-        cure = _TURN_OFF if True in held else _ONE_SIZE
+        cure = _MIX if is_divided else _ONE_SIZE
     return cure.format(gpu=gpu)
 
 

@@ -65,8 +65,8 @@ def diff_all(target: Target, tree: values.PlacementTree) -> values.Difference:
     """What to change so that Placement holds the plan and nothing else."""
     parts = [
         *(
-            _publish(target, gpu, wanted, tree)
-            for gpu, wanted in target.served.values()
+            _publish(target, assigned, wanted, tree)
+            for assigned, wanted in target.served.values()
         ),
         *(
             _retire(target, held, tree)
@@ -103,18 +103,19 @@ def list_dependent(difference: values.Difference) -> frozenset[str]:
 
 def _publish(
     target: Target,
-    gpu: values.PhysicalGPU,
+    assigned: values.Assignment,
     wanted: values.Provider,
     tree: values.PlacementTree,
 ) -> _Part:
-    """The provider of a GPU that serves."""
+    """The provider of a GPU that serves, or of its share for a type."""
+    gpu = assigned.gpu
     by_driver = target.mode is Mode.DRIVER
     problems: list[values.Problem] = []
     traits = frozenset(wanted.traits)
     managed: frozenset[str] | None = None
     held = providers.find_or_make(tree, wanted.name, for_nova=by_driver)
     if not by_driver:
-        elsewhere = _find_counted_elsewhere(gpu, wanted, tree)
+        elsewhere = _find_counted_elsewhere(target, assigned, wanted, tree)
         if elsewhere:
             return [], [_counted_twice(gpu, elsewhere)]
         traits, unknown = trait_sync.split_known(traits, tree)
@@ -147,15 +148,18 @@ def _retire(
     go with it: providers below it, or traits that neither this project nor
     the configuration sets. Then it only loses what is ours.
     """
-    if held.name in target.awaited or held.in_use:
+    is_awaited = target.is_awaited(held.name)
+    if is_awaited or held.in_use:
         after = inventories.fence(held)
-        problems = [] if held.name in target.awaited else [_kept(held)]
+        problems = [] if is_awaited else [_kept(held)]
         return [*_change_inventories(held, after)], problems
     above_others = any(p.parent == held.uuid for p in tree.providers)
     foreign = any(map(trait_sync.is_foreign, held.traits - target.traits))
     if not above_others and not foreign:
         return [values.DeleteProvider(held.uuid, held.name)], []
-    device = held.name.removeprefix(f'{tree.node}_')
+    device, _ = values.split_device(
+        held.name.removeprefix(f'{tree.node}_'), target.devices
+    )
     gpu = target.devices.get(device) or values.PhysicalGPU(device)
     return [
         *_change_inventories(held, ()),
@@ -195,16 +199,16 @@ def _offered(of_provider: tuple[values.Inventory, ...]) -> int:
 
 
 def _find_counted_elsewhere(
-    gpu: values.PhysicalGPU,
+    target: Target,
+    assigned: values.Assignment,
     wanted: values.Provider,
     tree: values.PlacementTree,
 ) -> list[str]:
     """Other providers that offer the vGPUs of this GPU."""
-    names = providers.list_names(gpu, tree.node) - {wanted.name}
     found = [
         held.name
-        for held in tree.providers
-        if held.name in names and held.inventories
+        for held in tree.providers[1:]
+        if held.inventories and assigned in target.find_successors(held.name)
     ]
     root = tree.root
     if root is not None and root.inventory_of(wanted.resource_class):

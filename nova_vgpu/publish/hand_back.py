@@ -19,10 +19,12 @@ mdevs, the host tells where they are. Only if that is clear for every server is
 anything changed at all.
 
 A GPU with its types on the GPU itself has one provider of the same name with
-both drivers, so there is nothing to do. Nova's driver does not serve the
-vendor-specific VFIO framework; its providers go, unless they are used.
+both drivers, so there is nothing to do unless it is divided: then its shares
+become one again. Nova's driver does not serve the vendor-specific VFIO
+framework; its providers go, unless they are used.
 """
 
+import collections
 from collections.abc import Iterable
 from collections.abc import Iterator
 import dataclasses
@@ -38,10 +40,14 @@ _WITH_THIS_DRIVER = 'Start nova-compute with this driver again'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Place:
-    """One vGPU of a server: where it is, and what moves there."""
+    """One vGPU of a server: where it is, and what moves there.
+
+    ``vgpus`` is the number of vGPUs that the function has.
+    """
 
     gpu: values.PhysicalGPU
-    function: values.VirtualFunction
+    function: str
+    vgpus: int
     transfer: take_over.Transfer
 
 
@@ -57,14 +63,14 @@ def diff_hand_back(
     places: list[_Place] = []
     problems: list[values.Problem] = []
     ending = [
-        (gpu, held)
-        for name, gpu in list_ending(target).items()
+        (assigned, held)
+        for name, assigned in list_ending(target).items()
         if (held := tree.find(name))
     ]
-    for gpu, held in ending:
+    for assigned, held in ending:
         for consumer in tree.consumers:
             if consumer.held_of(held.uuid):
-                found = _find_places(gpu, held, consumer, guests, tree)
+                found = _find_places(assigned, held, consumer, guests, tree)
                 if isinstance(found, values.Problem):
                     problems.append(found)
                 else:
@@ -85,15 +91,15 @@ def diff_hand_back(
 
 def list_ending(
     target: providers.Target,
-) -> dict[str, values.PhysicalGPU]:
-    """The GPUs by names of providers that Nova's driver does not know.
+) -> dict[str, values.Assignment]:
+    """What GPUs serve, by names of providers that Nova's does not know.
 
     These are the providers whose consumers have to move.
     """
     return {
-        providers.name_of(target.node, assigned.gpu.name): assigned.gpu
+        providers.name_of(target.node, assigned.device): assigned
         for assigned in target.plan.assignments
-        if not _is_novas(assigned.gpu)
+        if assigned.share is not None or not _is_novas(assigned.gpu)
     }
 
 
@@ -109,20 +115,23 @@ def _is_novas(gpu: values.PhysicalGPU) -> bool:
 
 
 def _find_places(
-    gpu: values.PhysicalGPU,
+    assigned: values.Assignment,
     held: values.PlacementProvider,
     consumer: values.Consumer,
     guests: dict[str, values.Guest],
     tree: values.PlacementTree,
 ) -> list[_Place] | values.Problem:
-    """Where the vGPUs are that a consumer holds of a GPU."""
+    """Where the vGPUs are that a consumer holds of a GPU or its share."""
+    gpu = assigned.gpu
     guest = guests.get(consumer.uuid)
     if gpu.framework is values.Framework.VENDOR_VFIO:
         return _not_for_nova(gpu, consumer, guest)
     if guest is None:
         return _no_guest(gpu, consumer)
     there = [
-        vf for vf in gpu.vfs for vgpu in vf.vgpus if vgpu.uuid in guest.mdevs
+        vgpu.function
+        for vgpu in gpu.all_vgpus
+        if vgpu.uuid in guest.mdevs and _is_of_share(vgpu, assigned)
     ]
     # One for each vGPU.
     classes = [
@@ -132,27 +141,38 @@ def _find_places(
     ]
     if len(there) != len(classes):
         return _differs(gpu, guest, len(classes), len(there))
+    on_functions = collections.Counter(v.function for v in gpu.all_vgpus)
     return [
         _Place(
             gpu,
-            vf,
+            function,
+            on_functions[function],
             take_over.Transfer(
                 consumer,
                 resource_class,
                 held,
                 providers.find_or_make(
-                    tree, providers.name_of(tree.node, vf.name)
+                    tree, providers.name_of(tree.node, function)
                 ),
             ),
         )
-        for resource_class, vf in zip(classes, there, strict=True)
+        for resource_class, function in zip(classes, there, strict=True)
     ]
 
 
+def _is_of_share(vgpu: values.VGPU, assigned: values.Assignment) -> bool:
+    if assigned.share is None or assigned.type is None:
+        return True
+    return (
+        vgpu.type_id == assigned.type.id
+        and vgpu.function in assigned.functions
+    )
+
+
 def _check_room(places: Iterable[_Place]) -> Iterator[values.Problem]:
-    for function, of_function in _by_function(places).items():
+    for of_function in _by_function(places).values():
         held = of_function[0].transfer.target
-        for after in _plan_inventories(function, of_function):
+        for after in _plan_inventories(of_function):
             coming = [
                 place
                 for place in of_function
@@ -187,8 +207,8 @@ def _reshape(
         return
     moved = [place.transfer for place in places]
     after = [
-        (of_function[0].transfer.target, _plan_inventories(vf, of_function))
-        for vf, of_function in _by_function(places).items()
+        (of_function[0].transfer.target, _plan_inventories(of_function))
+        for of_function in _by_function(places).values()
     ]
     sources = {transfer.source.uuid: transfer.source for transfer in moved}
     after += [(source, ()) for source in sources.values()]
@@ -206,20 +226,20 @@ def _reshape(
 
 def _by_function(
     places: Iterable[_Place],
-) -> dict[values.VirtualFunction, list[_Place]]:
-    found: dict[values.VirtualFunction, list[_Place]] = {}
+) -> dict[str, list[_Place]]:
+    found: dict[str, list[_Place]] = {}
     for place in places:
         found.setdefault(place.function, []).append(place)
     return found
 
 
 def _plan_inventories(
-    function: values.VirtualFunction, of_function: list[_Place]
+    of_function: list[_Place],
 ) -> tuple[values.Inventory, ...]:
     return inventories.plan_function(
         of_function[0].transfer.target,
         (place.transfer.resource_class for place in of_function),
-        len(function.vgpus),
+        of_function[0].vgpus,
     )
 
 
@@ -230,6 +250,7 @@ def _list_left_behind(
     known: set[str] = set()
     for assigned in target.plan.assignments:
         known |= providers.list_names(assigned.gpu, tree.node)
+        known.add(providers.name_of(tree.node, assigned.device))
     for left in target.plan.left_alone:
         known |= {
             providers.name_of(tree.node, function)
@@ -267,8 +288,8 @@ def _differs(
         'vgpus-differ',
         str(gpu),
         f'Server {_describe(guest.uuid, guest)} has allocations of '
-        f'{allocated} vGPUs of GPU {gpu}, but the virtual functions there '
-        f'have {there} of its vGPUs.',
+        f'{allocated} vGPUs of GPU {gpu}, but the functions there have '
+        f'{there} of its vGPUs.',
         f'{_WITH_THIS_DRIVER}, and hard-reboot the server: it gets its vGPUs '
         'back.',
     )

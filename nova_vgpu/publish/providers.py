@@ -19,7 +19,6 @@ touched.
 """
 
 from collections.abc import Collection
-from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Mapping
 import dataclasses
@@ -38,7 +37,7 @@ _NOVAS = frozenset({'VCPU', 'PCPU', 'MEMORY_MB', 'DISK_GB'})
 _OWNER_PREFIX = 'OWNER_'
 
 #: A GPU that serves, and its provider.
-Served = tuple[values.PhysicalGPU, values.Provider]
+Served = tuple[values.Assignment, values.Provider]
 
 
 class Mode(enum.Enum):
@@ -81,29 +80,38 @@ class Target:
 
     @functools.cached_property
     def served(self) -> Mapping[str, Served]:
-        """The GPUs that serve, by the names of their providers."""
+        """What serves, by the names of the providers."""
         return {
-            provider.name: (assigned.gpu, provider)
+            provider.name: (assigned, provider)
             for assigned in self.plan.assignments
             if (provider := make_provider(assigned, self.node))
         }
 
     @functools.cached_property
-    def awaited(self) -> frozenset[str]:
-        """Names of providers whose GPUs are to serve, able to or not.
+    def _assigned(self) -> frozenset[str]:
+        return frozenset(a.device for a in self.plan.assignments)
 
-        Listed GPUs are awaited although they are not on the bus.
+    @functools.cached_property
+    def _expected(self) -> frozenset[str]:
+        """GPUs of which it is not known what they serve.
+
+        Listed GPUs are among them although they are not on the bus.
         """
         listed = (
-            _parse(text)
+            _parse(entry.address)
             for declared in self.plan.types
-            for text in declared.device_addresses
+            for entry in declared.listed
         )
-        devices = self.plan.unreadable.union(
-            (assigned.gpu.name for assigned in self.plan.assignments),
-            (address.node_device_name for address in listed if address),
-        )
-        return frozenset(name_of(self.node, device) for device in devices)
+        known = {assigned.gpu.name for assigned in self.plan.assignments}
+        return self.plan.unreadable.union(
+            address.node_device_name for address in listed if address
+        ) - (known - self.plan.unreadable)
+
+    def is_awaited(self, name: str) -> bool:
+        """Whether the GPU of a provider is to serve, able to or not."""
+        device = name.removeprefix(f'{self.node}_')
+        gpu, _ = values.split_device(device, self.devices)
+        return device in self._assigned or gpu in self._expected
 
     @functools.cached_property
     def devices(self) -> Mapping[str, values.PhysicalGPU]:
@@ -111,16 +119,28 @@ class Target:
         return {gpu.name: gpu for gpu in self.plan.gpus}
 
     @functools.cached_property
-    def former(self) -> Mapping[str, str]:
-        """The provider of the GPU for each that Nova's driver may have made.
-
-        Of the virtual functions of GPUs that serve.
-        """
+    def _by_function(self) -> Mapping[str, str]:
+        """The GPUs that serve, by their names and those of their functions."""
         return {
-            former: name
-            for name, (gpu, _) in self.served.items()
-            for former in list_names(gpu, self.node) - {name}
+            device: assigned.gpu.name
+            for assigned, _ in self.served.values()
+            for device in (assigned.gpu.name, *list_functions(assigned.gpu))
         }
+
+    def find_successors(self, name: str) -> tuple[values.Assignment, ...]:
+        """What takes over from a provider that is not to be there any more.
+
+        The provider is one of a GPU that serves: Nova's driver made it of a
+        virtual function, or the GPU was divided in another way. All that the
+        GPU is to serve takes over, able to or not.
+        """
+        device = name.removeprefix(f'{self.node}_')
+        if device == name or device in self._assigned:
+            return ()
+        gpu = self._by_function.get(
+            values.split_device(device, self.devices)[0]
+        )
+        return self.plan.assignments_of(gpu) if gpu else ()
 
     @functools.cached_property
     def classes(self) -> frozenset[str]:
@@ -136,11 +156,14 @@ class Target:
 def make_provider(
     assigned: values.Assignment, node: str
 ) -> values.Provider | None:
-    """The provider of one GPU, below the compute node's; None if idle."""
+    """The provider of a GPU or its share, below the compute node's.
+
+    None if it serves nothing.
+    """
     if not assigned.serves or not assigned.type or not assigned.capacity:
         return None
     return values.Provider(
-        name=name_of(node, assigned.gpu.name),
+        name=name_of(node, assigned.device),
         parent=node,
         resource_class=assigned.declared.resource_class,
         total=assigned.capacity.total,
@@ -164,6 +187,16 @@ def list_names(gpu: values.PhysicalGPU, node: str) -> frozenset[str]:
     """What Nova may call the providers of a GPU: one, or one per function."""
     devices = {gpu.name, *list_functions(gpu)}
     return frozenset(name_of(node, device) for device in devices)
+
+
+def list_names_of(assigned: values.Assignment, node: str) -> frozenset[str]:
+    """The same for a GPU, or the share of one, that serves a type."""
+    if assigned.share is None:
+        return list_names(assigned.gpu, node)
+    # Functions with one type only: Nova's driver divides in no other way.
+    shared = {f for other in assigned.beside for f in other.functions}
+    own = {assigned.device, *assigned.functions} - shared - {assigned.gpu.name}
+    return frozenset(name_of(node, device) for device in own)
 
 
 def list_functions(gpu: values.PhysicalGPU) -> frozenset[str]:
@@ -243,7 +276,7 @@ def is_of_gpu(
     held: values.PlacementProvider,
     node: str,
     classes: Collection[str],
-    devices: Container[str] = (),
+    devices: Collection[str] = (),
 ) -> bool:
     """Whether a provider below a node is certainly that of a GPU.
 
@@ -263,7 +296,7 @@ def is_named_as_gpu(
     found: Collection[str],
     offered: Iterable[str],
     classes: Collection[str] = (),
-    devices: Container[str] = (),
+    devices: Collection[str] = (),
 ) -> bool:
     """The same for a provider of which only this is known.
 
@@ -273,9 +306,10 @@ def is_named_as_gpu(
     device = name.removeprefix(f'{node}_')
     if device == name or has_other_owner(found):
         return False
+    gpu, _ = values.split_device(device, devices)
     signs = (
-        device in devices
-        or values.PciAddress.parse_node_device_name(device) is not None,
+        gpu in devices
+        or values.PciAddress.parse_node_device_name(gpu) is not None,
         not {_VGPU, *classes}.isdisjoint(offered),
         any(trait.startswith(traits.TYPE_PREFIX) for trait in found),
     )

@@ -10,13 +10,16 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""From Nova's layout of providers to one provider per physical GPU.
+"""From other providers to one provider per physical GPU and type.
 
 Nova's own driver makes a provider of every function that offers types: of the
 GPU, which has the same name here, or of each of its virtual functions. Before
 Stein it had everything on the provider of the node. What servers hold there
 moves to the providers of the GPUs: the name of a function tells its GPU; for
 what is on the node's, a guest tells its mdevs and the host where these are.
+
+So it is if a GPU was divided among types, or is not any more. Where several
+providers take over, the type of each vGPU tells which one.
 
 :mod:`nova_vgpu.publish.hand_back` is the way back.
 """
@@ -30,6 +33,7 @@ import dataclasses
 from nova_vgpu import values
 from nova_vgpu.publish import inventories
 from nova_vgpu.publish import providers
+from nova_vgpu.publish import share_matching
 
 _VGPU = 'VGPU'
 Target = providers.Target
@@ -59,7 +63,7 @@ def is_needed(target: Target, tree: values.PlacementTree) -> bool:
         if held.name not in target.served
     )
     return tree.root.inventory_of(_VGPU) is not None or any(
-        name in target.former for name in others
+        target.find_successors(name) for name in others
     )
 
 
@@ -75,9 +79,20 @@ def diff_take_over(
         has vGPUs.
     :param tree: with all consumers of the node.
     """
-    former = [held for held in tree.providers if held.name in target.former]
-    moved = list(_move_from_functions(target, former, tree))
+    moved: list[Transfer] = []
     problems: list[values.Problem] = []
+    former = [
+        held
+        for held in tree.providers[1:]
+        if held.name not in target.served and target.find_successors(held.name)
+    ]
+    for held in former:
+        for consumer in tree.consumers:
+            found = _move_from_former(target, held, consumer, tree)
+            if isinstance(found, values.Problem):
+                problems.append(found)
+            else:
+                moved.extend(found)
     for consumer in tree.consumers:
         found = _move_from_root(target, consumer, tree)
         if isinstance(found, values.Problem):
@@ -170,17 +185,38 @@ def _list_moved(transfers: Iterable[Transfer]) -> Iterator[values.Consumer]:
         )
 
 
-def _move_from_functions(
+def _move_from_former(
     target: Target,
-    former: Iterable[values.PlacementProvider],
+    held: values.PlacementProvider,
+    consumer: values.Consumer,
     tree: values.PlacementTree,
-) -> Iterator[Transfer]:
-    for held in former:
-        to = providers.find_or_make(tree, target.former[held.name])
-        for consumer in tree.consumers:
-            for given in consumer.held_of(held.uuid):
-                moved = Transfer(consumer, given.resource_class, held, to)
-                yield from (moved for _ in range(given.amount))
+) -> list[Transfer] | values.Problem:
+    """What a consumer holds of a provider that others take over."""
+    classes = [
+        given.resource_class
+        for given in consumer.held_of(held.uuid)
+        for _ in range(given.amount)
+    ]
+    successors = target.find_successors(held.name)
+    takers = [successors[0]] * len(classes)
+    if classes and len(successors) > 1:
+        found = share_matching.list_shares(target, held, consumer, successors)
+        if len(found) != len(classes):
+            return _not_divided(
+                consumer, held, successors[0].gpu, len(classes), len(found)
+            )
+        takers = found
+    return [
+        Transfer(
+            consumer,
+            resource_class,
+            held,
+            providers.find_or_make(
+                tree, providers.name_of(tree.node, taker.device)
+            ),
+        )
+        for resource_class, taker in zip(classes, takers, strict=True)
+    ]
 
 
 def _move_from_root(
@@ -200,9 +236,18 @@ def _move_from_root(
         if guest.uuid == consumer.uuid
         for mdev in guest.mdevs
     }
+    gpus = {
+        assigned.gpu.name: assigned.gpu
+        for assigned, _ in target.served.values()
+    }
     names = [
-        name
-        for name, (gpu, _) in target.served.items()
+        providers.name_of(
+            tree.node,
+            share_matching.find_share(
+                target.plan.assignments_of(name), vgpu, None, vgpu.function
+            ).device,
+        )
+        for name, gpu in gpus.items()
         for vgpu in gpu.all_vgpus
         if vgpu.uuid in mdevs
     ]
@@ -264,4 +309,25 @@ def _not_found(
         'its vGPUs. The providers of GPUs wait until that is clear.',
         'Delete or move that server. If there is none: "nova-manage placement '
         'audit" finds allocations that have no server.',
+    )
+
+
+def _not_divided(
+    consumer: values.Consumer,
+    held: values.PlacementProvider,
+    gpu: values.PhysicalGPU,
+    allocated: int,
+    found: int,
+) -> values.Problem:
+    return values.Problem(
+        values.Severity.FATAL,
+        'vgpus-not-found',
+        held.name,
+        f'{consumer.uuid} has allocations of {allocated} vGPUs of '
+        f'{held.name}, but {found} vGPUs of GPU {gpu} are in the guest of '
+        'that server on this host, so their types are unknown. The providers '
+        'of GPUs wait until that is clear.',
+        'Confirm or revert its resize or migration, or hard-reboot the '
+        'server: it gets its vGPUs back. If there is no such server: '
+        '"nova-manage placement audit" finds orphaned allocations.',
     )

@@ -42,13 +42,12 @@ def diff_traits(
     """
     changes: list[values.Change] = []
     problems: list[values.Problem] = []
-    for gpu, wanted in _list_wanted(target):
+    for gpu, names, wanted in _list_wanted(target):
         known, unknown = split_known(wanted, tree)
         problems.extend(unknown)
-        names = providers.list_names(gpu, tree.node)
         found = [held for held in tree.providers if held.name in names]
         if wanted and not found:
-            problems.append(_without_provider(gpu, tree.node))
+            problems.append(_without_provider(gpu, names))
         for held in found:
             changes.extend(change_traits(gpu, held, known))
     return values.Difference(
@@ -60,20 +59,20 @@ def diff_traits(
 def list_names_of_interest(target: providers.Target) -> frozenset[str]:
     """The providers whose traits :func:`diff_traits` has to know."""
     return frozenset(
-        name
-        for gpu, _ in _list_wanted(target)
-        for name in providers.list_names(gpu, target.node)
+        name for _, names, _ in _list_wanted(target) for name in names
     )
 
 
 def _list_wanted(
     target: providers.Target,
-) -> Iterator[tuple[values.PhysicalGPU, frozenset[str]]]:
-    """The GPUs that serve, and those that shall not, with their traits."""
-    for gpu, provider in target.served.values():
-        yield gpu, frozenset(provider.traits)
+) -> Iterator[tuple[values.PhysicalGPU, frozenset[str], frozenset[str]]]:
+    """What serves, and the GPUs that shall not: their providers and traits."""
+    for assigned, provider in target.served.values():
+        names = providers.list_names_of(assigned, target.node)
+        yield assigned.gpu, names, frozenset(provider.traits)
     for left in target.plan.left_alone:
-        yield left.gpu, frozenset()
+        names = providers.list_names(left.gpu, target.node)
+        yield left.gpu, names, frozenset()
 
 
 def change_traits(
@@ -162,13 +161,15 @@ def _follow_from(gpu: values.PhysicalGPU, trait: str) -> tuple[str, ...]:
     return capabilities.traits_of(gpu, gone) if gone else ()
 
 
-def _without_provider(gpu: values.PhysicalGPU, node: str) -> values.Problem:
+def _without_provider(
+    gpu: values.PhysicalGPU, names: frozenset[str]
+) -> values.Problem:
+    own = max(names, key=lambda name: (gpu.name in name, name))
     return values.Problem(
         values.Severity.WARNING,
         'gpu-without-provider',
         str(gpu),
         f'Placement has no provider for GPU {gpu}: neither '
-        f'{providers.name_of(node, gpu.name)} nor one of its virtual '
-        'functions.',
+        f'{own} nor one of its virtual functions.',
         'Start nova-compute with this configuration, and sync again.',
     )

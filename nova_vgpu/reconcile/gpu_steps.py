@@ -40,6 +40,8 @@ from collections.abc import Container
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
+import dataclasses
+import itertools
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
@@ -67,10 +69,10 @@ def plan_steps(
         offers now.
     :param new_uuid: names the mdevs that are made ahead of use.
     """
-    return tuple(
-        _plan_gpu(found, new_uuid)
-        for found in _list_inputs(plan, names, usage, policy)
-    )
+    by_gpu: dict[str, list[policies.GPUInput]] = {}
+    for found in _list_inputs(plan, names, usage, policy):
+        by_gpu.setdefault(found.gpu.name, []).append(found)
+    return tuple(_plan_gpu(of_gpu, new_uuid) for of_gpu in by_gpu.values())
 
 
 def may_need_steps(plan: values.Plan) -> bool:
@@ -104,13 +106,28 @@ def _list_inputs(
     policy: policies.Policy,
 ) -> Iterator[policies.GPUInput]:
     codes = {(problem.subject, problem.code) for problem in plan.problems}
+    by_gpu: dict[str, list[policies.GPUInput]] = {}
     for assigned in plan.assignments:
         functions = assigned.functions
         if policy.prepares_gpus:
             functions = _list_functions(assigned)
-        found = policies.GPUInput(
-            assigned.gpu, assigned, functions, usage, names, policy
+        of_gpu = by_gpu.setdefault(assigned.gpu.name, [])
+        of_gpu.append(
+            policies.GPUInput(
+                assigned.gpu,
+                assigned,
+                functions,
+                usage,
+                names,
+                policy,
+                len(of_gpu),
+            )
         )
+    for alone in itertools.chain.from_iterable(by_gpu.values()):
+        found = dataclasses.replace(
+            alone, all_of_gpu=tuple(by_gpu[alone.gpu.name])
+        )
+        assigned = plan.assignments_of(alone.gpu.name)[alone.index]
         if (
             policy.goes_beyond_plan
             or not _is_in_vain(assigned, codes)
@@ -134,7 +151,10 @@ def _list_functions(assigned: values.Assignment) -> frozenset[str]:
         return frozenset((gpu.name,))
     every = vgpu_facts.list_functions(gpu) - assigned.pci_devices
     if gpu.name not in assigned.functions:
-        every &= assigned.functions
+        return every & assigned.functions
+    for other in assigned.beside:
+        if gpu.name not in other.functions:
+            every -= other.functions
     return every
 
 
@@ -146,39 +166,50 @@ def _is_in_vain(
     While the type is not known, what the GPU lost can be created again.
     """
     gpu = str(assigned.gpu)
-    is_mig_off = assigned.type is not None and (gpu, 'mig-off') in codes
-    return is_mig_off or (gpu, 'type-not-offered') in codes
+    if assigned.type is not None:
+        return (gpu, 'mig-off') in codes
+    return (gpu, 'type-not-offered') in codes
 
 
 def _plan_gpu(
-    found: policies.GPUInput, new_uuid: Callable[[], str]
+    of_gpu: Sequence[policies.GPUInput], new_uuid: Callable[[], str]
 ) -> values.GPUSteps:
-    gpu, owner = found.gpu, found.usage.owners.get(found.gpu.name)
+    """The steps of a GPU, whether it is to serve one type or several."""
+    first = of_gpu[0]
+    gpu, owner = first.gpu, first.usage.owners.get(first.gpu.name)
     if owner is not None and gpu.address is not None:
-        refused = steps.refuse(str(found.gpu), 'the GPU as a whole', owner)
-        return values.GPUSteps(str(found.gpu), (), (refused,))
-    recreated = vgpus_to_recreate.plan(found)
-    lost = tuple(_settle_lost(found)) if found.policy.restores_all else ()
-    removals = (
-        *recreated.removals,
-        *_remove(found, recreated.decided),
-        *(step for step in lost if not step.after.is_started),
-    )
-    creations: tuple[steps.VGPUStep, ...] = (
-        *recreated.creations,
-        *(step for step in lost if step.after.is_started),
-        *_set_functions(found),
-    )
-    creations += _create_ahead(found, creations, new_uuid)
+        refused = steps.refuse(str(gpu), 'the GPU as a whole', owner)
+        return values.GPUSteps(str(gpu), (), (refused,))
+    removals: tuple[steps.VGPUStep, ...] = ()
+    creations: tuple[steps.VGPUStep, ...] = ()
+    refusals: tuple[values.Refusal, ...] = ()
+    for found in of_gpu:
+        recreated = vgpus_to_recreate.plan(found)
+        lost = tuple(_settle_lost(found)) if found.policy.restores_all else ()
+        removals += (
+            *recreated.removals,
+            *_remove(found, recreated.decided),
+            *(step for step in lost if not step.after.is_started),
+        )
+        creations += (
+            *recreated.creations,
+            *(step for step in lost if step.after.is_started),
+            *_set_functions(found),
+        )
+        refusals += (
+            *recreated.refusals,
+            *_refuse(found, recreated.decided),
+        )
+    for found in of_gpu:
+        creations += _create_ahead(found, creations, new_uuid)
     in_order: list[values.Step] = [*removals, *creations]
-    if found.policy.prepares_gpus:
+    if first.policy.prepares_gpus:
         obstacle = readiness.find_obstacle(gpu)
         is_prepared = obstacle is not None and obstacle.code in _PREPARED
         preparation = [*prepare(gpu)] if is_prepared else []
-        mix = _mix_sizes(found, creations, removals)
+        mix = _mix_sizes(first, creations, removals)
         in_order = [*preparation, *removals, *mix, *creations]
-    refusals = (*recreated.refusals, *_refuse(found, recreated.decided))
-    return values.GPUSteps(str(found.gpu), tuple(in_order), refusals)
+    return values.GPUSteps(str(gpu), tuple(in_order), refusals)
 
 
 def _mix_sizes(
@@ -187,22 +218,22 @@ def _mix_sizes(
     removals: tuple[steps.VGPUStep, ...],
 ) -> Iterator[values.Step]:
     """Whether what is to be there, and what is served, differ in size."""
-    gpu = found.gpu
-    if gpu.address is None or not creations:
+    gpu, is_mixed = found.gpu, None
+    if found.assigned is not None:
+        is_mixed = found.assigned.modes.heterogeneous
+    # A GPU that is divided is prepared for what servers will have.
+    is_early = len(found.declared_names) > 1 and is_mixed is False
+    if gpu.address is None or not (creations or is_early):
         return
     removed = {steps.vgpu_in(step) for step in removals}
     if any(vgpu.name not in removed for vgpu in gpu.all_vgpus):
         return  # what stays leaves no choice
     wanted = {steps.type_in(step) for step in creations}
-    wanted.add(found.declared_name or '')
+    wanted.update(found.declared_names)
     sizes = {vgpus_to_recreate.size_of(gpu, name) for name in wanted}
     # A GPU that holds vGPUs of different sizes already stays so.
-    is_mixed = found.assigned and found.assigned.modes.heterogeneous
     if len(sizes) > 1 and None not in sizes and not is_mixed:
-        yield values.SetHeterogeneous(str(found.gpu), False, True)
-
-
-# -- vGPUs that go -----------------------------------------------------------
+        yield values.SetHeterogeneous(str(gpu), False, True)
 
 
 def _remove(
@@ -231,9 +262,7 @@ def _goes(found: policies.GPUInput, vgpu: values.VGPU) -> bool:
             return vgpu.name in found.usage.released and not is_manual
         if policy.clears_idle_functions and not is_manual:
             return True
-    elif policy.removes_blocking_only and (
-        found.assigned is None or found.assigned.serves
-    ):
+    elif policy.removes_blocking_only and found.serves:
         return False
     return found.is_other(vgpu)
 
@@ -256,7 +285,7 @@ def _refuse(
             str(found.gpu),
             f'vGPU {steps.spell(vgpu.name)} of {label}',
             owner,
-            f', and the GPU is to serve {found.declared_name}',
+            f', and the GPU is to serve {" and ".join(found.declared_names)}',
         )
 
 
@@ -319,6 +348,8 @@ def _settle_lost(found: policies.GPUInput) -> Iterator[values.SetMdev]:
     )
     for mdev in vgpu_facts.list_lost(found.gpu, found.functions, usage):
         vgpu_type = vgpu_facts.type_of(mdev, usage, found.names)
+        if not found.decides_on(mdev.parent, vgpu_type):
+            continue
         is_declared = found.is_declared(vgpu_type)
         if mdev.uuid in usage.owners or (
             is_declared and _has_place(found, mdev)
@@ -358,8 +389,10 @@ def _set_functions(found: policies.GPUInput) -> Iterator[values.SetType]:
         if vf is not None and (vf.vgpus or not vf.vendor_vfio):
             continue
         wanted = _find_wanted(found, function)
-        if wanted is not None and (
-            found.policy.prepares_gpus or found.is_offered(wanted)
+        if (
+            wanted is not None
+            and found.decides_on(function, values.VGPUType(wanted, wanted))
+            and (found.policy.prepares_gpus or found.is_offered(wanted))
         ):
             yield values.SetType(
                 str(found.gpu), steps.spell(function), '', wanted
@@ -377,12 +410,14 @@ def _find_wanted(found: policies.GPUInput, function: str) -> str | None:
     if function not in found.restorable:
         return None
     if function in usage.notes:
-        return usage.notes[function].type_name or found.declared_name
+        noted = usage.notes[function].type_name
+        return noted or found.find_default(function)
     is_owned = function in usage.owners
     if is_owned and found.policy.creates_ahead:
-        return found.declared_name
+        return found.find_default(function)
     wanted = usage.records.functions.get(steps.spell(function))
     if wanted is None or not found.policy.restores_all:
         return None
-    is_declared = found.is_declared(values.VGPUType(wanted, wanted))
+    vgpu_type = values.VGPUType(wanted, wanted)
+    is_declared = found.is_declared_on(function, vgpu_type)
     return wanted if is_owned or is_declared else None

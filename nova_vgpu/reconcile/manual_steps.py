@@ -87,7 +87,7 @@ def enable_device(
     """
     gpu, vf = _find(host, device)
     _require_known(gpu, wanted, type_matching.list_type_names(host))
-    _require_declared(plan, gpu, wanted)
+    declared_on = _require_declared(plan, gpu, vf, wanted)
     places = {mdev.parent for mdev in usage.mdevs} - {gpu.name}
     taken = places.union(usage.owners)
     if vf is not None and vf.name in taken:
@@ -97,7 +97,9 @@ def enable_device(
     offers = {
         function: types
         for function, types in vgpu_facts.list_takers(gpu)
-        if function not in taken and (vf is None or function == vf.name)
+        if function not in taken
+        and function in declared_on
+        and (vf is None or function == vf.name)
     }
     if not offers:
         raise exception.NotAvailable(
@@ -232,21 +234,39 @@ def _require_known(
 
 
 def _require_declared(
-    plan: values.Plan, gpu: values.PhysicalGPU, wanted: str
-) -> None:
-    """nova.conf goes first: a vGPU of another type would be taken back."""
-    changed = [p for p in plan.problems if p.code == 'type-id-changed']
-    for assigned in plan.assignments_of(gpu.name):
+    plan: values.Plan,
+    gpu: values.PhysicalGPU,
+    vf: values.VirtualFunction | None,
+    wanted: str,
+) -> frozenset[str]:
+    """nova.conf goes first: a vGPU of another type would be taken back.
+
+    :returns: the functions of the GPU on which that type may be.
+    """
+    every = gpu.functions | {gpu.name}
+    assignments = plan.assignments_of(gpu.name)
+    for assigned in assignments:
         if assigned.type is None:
+            changed = [p for p in plan.problems if p.code == 'type-id-changed']
             if changed:
                 raise exception.InvalidLibvirtGPUConfig(changed)
-            continue
-        if not type_matching.find_matches(wanted, [assigned.type]):
-            raise exception.NotAvailable(
-                f'GPU {gpu} serves {steps.label(assigned.type)} by '
-                f'nova.conf, not {wanted}: {_why(assigned)}. Change that, or '
-                'name that type.'
-            )
+        elif type_matching.find_matches(wanted, [assigned.type]):
+            if assigned.share is None:
+                return every
+            if vf is None or vf.name in assigned.functions:
+                return assigned.functions
+    known = [a for a in assignments if a.type is not None]
+    if not known:
+        return every
+    device = f'GPU {gpu}'
+    if vf is not None and any(vf.name in a.functions for a in known):
+        known = [a for a in known if vf.name in a.functions]
+        device = str(vf.address) if known[0].share else device
+    served = ' and '.join(steps.label(a.type) for a in known if a.type)
+    raise exception.NotAvailable(
+        f'{device} serves {served} by nova.conf, not {wanted}: '
+        f'{_why(known[0])}. Change that, or name that type.'
+    )
 
 
 def _why(assigned: values.Assignment) -> str:

@@ -89,6 +89,9 @@ class GPUInput:
     ``assigned`` is None for a GPU that nothing is declared for. ``functions``
     are the names of those that the plan puts vGPUs on, also of VFs that are
     not enabled yet. ``names`` are those of types by their ids.
+
+    A GPU that is divided has an input for each of its types: ``index`` is the
+    place of this one, ``all_of_gpu`` are all of them in order.
     """
 
     gpu: values.PhysicalGPU
@@ -97,6 +100,48 @@ class GPUInput:
     usage: values.Usage
     names: Mapping[str, str]
     policy: Policy
+    index: int = 0
+    all_of_gpu: tuple['GPUInput', ...] = ()
+
+    def decides_on(self, function: str, vgpu_type: values.VGPUType) -> bool:
+        """Whether this input, and no other of the GPU, decides on a vGPU.
+
+        It is the one that the type is declared for; of a type that is not
+        declared it is the first one that uses the function.
+        """
+        on_function = self._list_on(function) or self.all_of_gpu
+        of_type = [one for one in on_function if one.is_declared(vgpu_type)]
+        first = next(iter(of_type or on_function), self)
+        return first.index == self.index
+
+    def _list_on(self, function: str) -> tuple['GPUInput', ...]:
+        return tuple(o for o in self.all_of_gpu if function in o.functions)
+
+    def find_default(self, function: str) -> str | None:
+        """The declared type of a function that is to have one of any."""
+        first = next(iter(self._list_on(function)), self)
+        return first.declared_name
+
+    def is_declared_on(
+        self, function: str, vgpu_type: values.VGPUType
+    ) -> bool:
+        """Whether a type is one that the function is to serve."""
+        on_function = self._list_on(function) or (self,)
+        return any(one.is_declared(vgpu_type) for one in on_function)
+
+    @property
+    def serves(self) -> bool:
+        """Whether the GPU serves all that it is to serve."""
+        return all(
+            one.assigned is None or one.assigned.serves
+            for one in self.all_of_gpu or (self,)
+        )
+
+    @property
+    def declared_names(self) -> tuple[str, ...]:
+        """All that the GPU is to serve."""
+        found = (one.declared_name for one in self.all_of_gpu or (self,))
+        return tuple(filter(None, found))
 
     @property
     def restorable(self) -> frozenset[str]:
@@ -147,6 +192,8 @@ class GPUInput:
         vgpu_type = self.type_of(vgpu)
         if self.assigned is None or vgpu.function not in self.functions:
             return False
+        if not self.decides_on(vgpu.function, vgpu_type):
+            return False
         if self.assigned.type is None and (
             self.policy.removes_blocking_only
             or not self.may_hide_type
@@ -154,7 +201,7 @@ class GPUInput:
             or vgpu_type.name is None
         ):
             return False
-        return not self.is_declared(vgpu_type)
+        return not self.is_declared_on(vgpu.function, vgpu_type)
 
     def is_offered(self, type_name: str) -> bool:
         """Whether the GPU offers a type now."""

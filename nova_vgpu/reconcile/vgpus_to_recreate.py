@@ -102,7 +102,10 @@ def _find(found: policy.GPUInput) -> Iterator[_Wrong]:
         if wanted is None:
             continue
         wrong = _Wrong(vgpu, wanted, found.usage.owners.get(vgpu.name))
-        is_declared = found.is_declared(values.VGPUType(wanted, wanted))
+        wanted_type = values.VGPUType(wanted, wanted)
+        if not found.decides_on(vgpu.function, wanted_type):
+            continue
+        is_declared = found.is_declared(wanted_type)
         if wrong.owner is None:
             is_ours = (
                 found.policy.restores_all
@@ -159,7 +162,7 @@ def _is_in_the_way(found: policy.GPUInput, vgpu: values.VGPU) -> bool:
         vgpu.function in found.functions
         and vgpu.name not in found.usage.owners
         and vgpu.name not in found.usage.claimed
-        and not found.is_declared(found.type_of(vgpu))
+        and not found.is_declared_on(vgpu.function, found.type_of(vgpu))
     )
 
 

@@ -19,6 +19,7 @@ Placement.
 from nova_vgpu.values.declaration import Creation as Creation
 from nova_vgpu.values.declaration import Declaration as Declaration
 from nova_vgpu.values.declaration import DeclaredType as DeclaredType
+from nova_vgpu.values.declaration import ListedAddress as ListedAddress
 from nova_vgpu.values.declaration import PciDeviceSpec as PciDeviceSpec
 from nova_vgpu.values.declaration import UnlistedGPUs as UnlistedGPUs
 from nova_vgpu.values.declaration import Written as Written
@@ -41,6 +42,7 @@ from nova_vgpu.values.host_hardware import PhysicalGPU as PhysicalGPU
 from nova_vgpu.values.host_hardware import ReadFault as ReadFault
 from nova_vgpu.values.host_hardware import Resolution as Resolution
 from nova_vgpu.values.host_hardware import SchedulerPolicy as SchedulerPolicy
+from nova_vgpu.values.host_hardware import split_device as split_device
 from nova_vgpu.values.host_hardware import Sriov as Sriov
 from nova_vgpu.values.host_hardware import TypeFacts as TypeFacts
 from nova_vgpu.values.host_hardware import VGPU as VGPU
@@ -89,6 +91,7 @@ from nova_vgpu.values.planning import Provider as Provider
 from nova_vgpu.values.planning import Reader as Reader
 from nova_vgpu.values.planning import Reason as Reason
 from nova_vgpu.values.planning import Severity as Severity
+from nova_vgpu.values.planning import Share as Share
 from nova_vgpu.values.planning import TypeNames as TypeNames
 from nova_vgpu.values.planning import TypeRequest as TypeRequest
 from nova_vgpu.values.scheduling import Order as Order

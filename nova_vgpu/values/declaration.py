@@ -14,6 +14,11 @@
 
 import dataclasses
 import enum
+import re
+import typing
+
+#: More than any GPU has virtual functions.
+_SHARE = re.compile(r'[1-9][0-9]{0,3}', re.ASCII)
 
 
 class UnlistedGPUs(enum.Enum):
@@ -31,11 +36,37 @@ class Creation(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class ListedAddress:
+    """An entry of ``device_addresses``, like ``0000:21:00.0=3``.
+
+    ``share`` is the number of vGPUs of the type that the GPU is to serve; None
+    if none is written, or none that is valid.
+    """
+
+    written: str
+    address: str
+    share: int | None = None
+
+    @classmethod
+    def parse(cls, written: str) -> typing.Self:
+        if '=' not in written:
+            return cls(written, written)
+        address, _, number = map(str.strip, written.partition('='))
+        share = int(number) if _SHARE.fullmatch(number) else None
+        return cls(written, address, share)
+
+    @property
+    def has_invalid_share(self) -> bool:
+        return '=' in self.written and self.share is None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class DeclaredType:
     """One entry of the enabled types with its section.
 
     ``name`` is the type as the operator wrote it: an id, a vendor name or a
     short name. ``group`` is the section where its options are, for messages.
+    ``device_addresses`` are the entries as they are written.
     """
 
     name: str
@@ -48,6 +79,10 @@ class DeclaredType:
     def option(self, name: str) -> str:
         """The full name of an option of this type, for messages."""
         return f'[{self.group}]{name}'
+
+    @property
+    def listed(self) -> tuple[ListedAddress, ...]:
+        return tuple(map(ListedAddress.parse, self.device_addresses))
 
     @property
     def is_novas_section(self) -> bool:

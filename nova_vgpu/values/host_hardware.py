@@ -18,6 +18,7 @@ an operator types ``84:00.0``. They are parsed once, here, and compared as
 numbers everywhere else.
 """
 
+from collections.abc import Collection
 import dataclasses
 import enum
 import itertools
@@ -35,6 +36,7 @@ _ADDRESS = re.compile(
 _NODE_DEVICE = re.compile(
     r'pci_([0-9a-f]{4,8})_([0-9a-f]{2})_([01][0-9a-f])_([0-7])', re.ASCII
 )
+_SHARE = re.compile(rf'({_NODE_DEVICE.pattern})_(?P<label>.+)', re.ASCII)
 
 _LAST_ROUTING_ID = 0xFFFF
 
@@ -100,6 +102,24 @@ class PciAddress:
         return (
             f'{self.domain:04x}:{self.bus:02x}:{self.slot:02x}.{self.function}'
         )
+
+
+def split_device(device: str, gpus: Collection[str] = ()) -> tuple[str, str]:
+    """The GPU that a provider stands for, and the label of its share.
+
+    The label is empty if the provider stands for a whole device.
+
+    :param device: the name of the provider without that of its node.
+    :param gpus: the names of the GPUs of the host: one that is not a PCI
+        device can have any name.
+    """
+    match = _SHARE.fullmatch(device)
+    if match is not None:
+        return match[1], match['label']
+    for gpu in () if device in gpus else gpus:
+        if device.startswith(f'{gpu}_'):
+            return gpu, device.removeprefix(f'{gpu}_')
+    return device, ''
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

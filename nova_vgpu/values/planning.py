@@ -117,24 +117,42 @@ class Capacity:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Share:
+    """The part of a divided GPU that is for a type.
+
+    ``label`` is the type in names of providers. ``count`` is the number of
+    vGPUs, ``functions`` are those that may have them.
+    """
+
+    declared: declarations.DeclaredType
+    label: str
+    count: int
+    functions: frozenset[str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Assignment:
     """One GPU and a declared type that it is to serve.
 
-    A GPU may have several of them, each with its share: its own functions and
-    its own capacity.
+    A GPU that is divided among types has several of them. Each has its
+    ``share`` then, and the others ``beside`` it.
 
     ``type`` is None while the GPU does not offer what was declared, or cannot
     be read. ``functions`` are the node device names of those functions that
     may have vGPUs: all of the GPU's, or the VFs that the operator listed.
     ``pci_devices`` are VFs, enabled or not, that Nova's PCI tracker assigns
     with their types: they are never among the functions.
-    ``modes`` are those of the GPU, as far as they are known.
+    ``modes`` are those of the GPU, as far as they are known. ``listed_share``
+    is the number that is written with the address of the GPU.
     """
 
     gpu: host_hardware.PhysicalGPU
     declared: declarations.DeclaredType
     reason: Reason
     functions: frozenset[str]
+    listed_share: int | None = None
+    share: Share | None = None
+    beside: tuple[Share, ...] = ()
     type: host_hardware.VGPUType | None = None
     capacity: Capacity | None = None
     pci_devices: frozenset[str] = frozenset()
@@ -145,6 +163,13 @@ class Assignment:
     @property
     def serves(self) -> bool:
         return self.capacity is not None and self.capacity.total > 0
+
+    @property
+    def device(self) -> str:
+        """What the provider stands for: the GPU, or its share for a type."""
+        if self.share is None:
+            return self.gpu.name
+        return f'{self.gpu.name}_{self.share.label}'
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -192,7 +217,10 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Provider:
-    """A resource provider of Placement: one per physical GPU that serves."""
+    """A resource provider of Placement: one per physical GPU that serves.
+
+    A GPU that is divided has one for each of its types.
+    """
 
     name: str
     parent: str

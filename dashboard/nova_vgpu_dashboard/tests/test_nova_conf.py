@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import unittest
 
 from nova_vgpu_dashboard.content.gpus import nova_conf
@@ -33,6 +34,13 @@ class TestLines(unittest.TestCase):
         gpu = clouds.gpu('compute1', resource_class='CUSTOM_A40')
         self.assertEqual(
             'resource_class = CUSTOM_A40', nova_conf.write(gpu)[-1]
+        )
+
+    def test_the_share_of_a_divided_gpu(self) -> None:
+        gpu = clouds.gpu('compute1', capacity=3, used=1, reserved=1)
+        gpu = dataclasses.replace(gpu, device=f'{gpu.device}_A40-8Q')
+        self.assertEqual(
+            'device_addresses = 0000:41:00.0=4', nova_conf.write(gpu)[-1]
         )
 
     def test_a_whole_gpu(self) -> None:

@@ -10,6 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
 import unittest
 
 from nova_vgpu_dashboard import picture
@@ -46,6 +47,15 @@ class TestGroups(unittest.TestCase):
                 *(found.whole_used, found.fenced),
             ),
         )
+
+    def test_a_divided_gpu_counts_once(self) -> None:
+        eight = clouds.gpu('compute1', capacity=0, used=2, reserved=5)
+        other = dataclasses.replace(
+            eight, device=f'{eight.device}_A40-4Q', traits=frozenset()
+        )
+        found = picture.make_fleet([eight, other])
+        self.assertEqual((1, 1), (found.count, found.fenced))
+        self.assertEqual([1, 1], [group.count for group in found.groups])
 
     def test_a_cloud_without_gpus(self) -> None:
         self.assertEqual(picture.Fleet((), (), 1, 0), picture.make_fleet([]))

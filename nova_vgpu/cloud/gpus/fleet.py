@@ -87,10 +87,11 @@ class State(enum.Enum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GPU:
-    """A GPU's provider in Placement.
+    """A GPU's provider in Placement; one of them, if the GPU is divided.
 
     ``host`` is the name of the compute node, ``device`` that of the node
-    device, ``host_traits`` the traits of the compute node's own provider.
+    device, with the type if the GPU is divided. ``host_traits`` are the traits
+    of the compute node's own provider.
     """
 
     uuid: str
@@ -108,7 +109,8 @@ class GPU:
     @property
     def address(self) -> str:
         """The PCI address; of another device, its name."""
-        parsed = values.PciAddress.parse_node_device_name(self.device)
+        device, _ = values.split_device(self.device)
+        parsed = values.PciAddress.parse_node_device_name(device)
         if parsed is not None:
             return str(parsed)
         try:
@@ -152,7 +154,8 @@ class GPU:
 
 def is_node_device(name: str) -> bool:
     """Whether this is how the devices of GPUs with vGPUs are named."""
-    return values.PciAddress.parse_node_device_name(name) is not None
+    device, _ = values.split_device(name)
+    return values.PciAddress.parse_node_device_name(device) is not None
 
 
 def find_missing(
@@ -200,7 +203,9 @@ def list_kinds(gpus: Iterable[GPU]) -> tuple[GPU, ...]:
 
 
 def sort(gpus: Iterable[GPU]) -> tuple[GPU, ...]:
-    return tuple(sorted(gpus, key=lambda gpu: (gpu.host, gpu.address)))
+    return tuple(
+        sorted(gpus, key=lambda gpu: (gpu.host, gpu.address, gpu.device))
+    )
 
 
 def make_devices(

@@ -81,6 +81,12 @@ def find_gpu(
             f'Placement has no provider of a GPU {shown}{where}. "openstack '
             'vgpu gpu list" shows all of them.'
         )
+    if len({(gpu.host, gpu.address) for gpu in found}) == 1:
+        raise exception.NotInCloud(
+            f'GPU {shown} is divided and has {len(found)} providers: '
+            f'{enumerate_names(gpu.name for gpu in found)}. Give the name of '
+            'one of them.'
+        )
     hosts = enumerate_names(gpu.host for gpu in found)
     raise exception.NotInCloud(
         f'More than one host has a GPU {shown}: {hosts}. Name the host with '

@@ -80,6 +80,21 @@ class World:
             if any(address.gpu == gpu.name for address in addresses)
         }
 
+    def is_divided(self, gpu: values.PhysicalGPU) -> bool:
+        """Whether several types list different functions of the GPU."""
+        functions: dict[values.PciAddress, set[str]] = {}
+        for name, addresses in self.written.items():
+            for address in addresses:
+                if address.gpu == gpu.name and gpu.address is not None:
+                    function = values.PciAddress.parse(address.text)
+                    functions.setdefault(function, set()).add(name)
+        return (
+            len(self.claimants(gpu)) > 1
+            and bool(functions)
+            and gpu.address not in functions
+            and all(len(names) == 1 for names in functions.values())
+        )
+
 
 @st.composite
 def simulated_hosts(draw: st.DrawFn) -> simulation.SimulatedHost:

@@ -94,6 +94,20 @@ EXPECTED = {
     'some-functions.conf': Expected(
         {'0000:41:00.0': ('A40-8Q', 'VGPU', 3)},
     ),
+    'shares.conf': Expected(
+        {
+            '0000:41:00.0 as A40-8Q': ('A40-8Q', 'VGPU', 4),
+            '0000:41:00.0 as A40-8C': ('A40-8C', 'VGPU', 2),
+        },
+    ),
+    'shares-too-many.conf': Expected(
+        # Less than declared, because of what the other is to have.
+        {
+            '0000:41:00.0 as A40-8Q': ('A40-8Q', 'VGPU', 3),
+            '0000:41:00.0 as A40-8C': ('A40-8C', 'VGPU', 2),
+        },
+        (('fatal', 'shares-do-not-fit', '0000:41:00.0'),),
+    ),
     'every-option.conf': Expected(WORKSTATION),
     'whole-gpus.conf': Expected(
         {'0000:41:00.0': ('A40-8Q', 'VGPU', 6)},
@@ -657,7 +671,9 @@ def _serving(plan: values.Plan) -> Summary:
         provider = providers.make_provider(assigned, NODE)
         if provider is not None and assigned.type is not None:
             short = (assigned.type.name or '').split()[-1]
-            summary[str(assigned.gpu)] = (
+            share = assigned.share
+            of_share = f' as {share.label}' if share else ''
+            summary[f'{assigned.gpu}{of_share}'] = (
                 short,
                 provider.resource_class,
                 provider.total,

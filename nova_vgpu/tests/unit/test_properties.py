@@ -69,6 +69,8 @@ class TestGPUs(testtools.TestCase):
     def test_every_gpu_has_one_place(self, world: strategies.World) -> None:
         plan = plan_of(world)
         places = [assigned.gpu.name for assigned in plan.assignments]
+        # One that is divided is in the place of each of its types.
+        places = [*dict.fromkeys(places)]
         places += [left.gpu.name for left in plan.left_alone]
         self.assertEqual(
             sorted(gpu.name for gpu in world.host.gpus), sorted(places)
@@ -83,7 +85,8 @@ class TestGPUs(testtools.TestCase):
         for gpu in world.host.gpus:
             claimants = world.claimants(gpu)
             found = codes_of(plan, UNDER_TWO_TYPES, subject=str(gpu))
-            self.assertEqual(len(claimants) > 1, len(found) == 1, gpu.name)
+            is_conflict = len(claimants) > 1 and not world.is_divided(gpu)
+            self.assertEqual(is_conflict, len(found) == 1, gpu.name)
             for problem in found:
                 self.assertIs(FATAL, problem.severity)
                 self.assertIn(str(gpu), problem.message)
@@ -102,6 +105,9 @@ class TestGPUs(testtools.TestCase):
                 found = assigned[gpu.name]
                 self.assertEqual(claimants, {found.declared.name})
                 self.assertIs(values.Reason.LISTED, found.reason)
+            elif world.is_divided(gpu):
+                self.assertIn(assigned[gpu.name].declared.name, claimants)
+                self.assertIsNotNone(assigned[gpu.name].share)
             elif gpu.name in assigned:
                 found = assigned[gpu.name]
                 self.assertIs(values.Reason.FIRST_TYPE, found.reason)

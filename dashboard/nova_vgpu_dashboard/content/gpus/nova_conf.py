@@ -35,18 +35,20 @@ def write(gpu: fleet.GPU) -> tuple[str, ...]:
     """The lines; none if they cannot be known."""
     if whole_gpu_fleet.is_gpu(gpu):
         return tuple(_write_whole(gpu))
-    parsed = values.PciAddress.parse_node_device_name(gpu.device)
+    device, share = values.split_device(gpu.device)
+    parsed = values.PciAddress.parse_node_device_name(device)
     if parsed is None or len(gpu.facts.types) != 1:
         return ()
-    return tuple(_write(gpu, gpu.facts.types[0]))
+    entry = f'{gpu.address}={gpu.total}' if share else gpu.address
+    return tuple(_write(gpu, gpu.facts.types[0], entry))
 
 
-def _write(gpu: fleet.GPU, name: str) -> Iterator[str]:
+def _write(gpu: fleet.GPU, name: str, entry: str) -> Iterator[str]:
     yield f'[{opts.GROUP}]'
     yield from ini.write_list('enabled_vgpu_types', [name])
     yield ''
     yield f'[{opts.GROUP_PREFIX}{name}]'
-    yield from ini.write_list('device_addresses', [gpu.address])
+    yield from ini.write_list('device_addresses', [entry])
     classes = [stock.resource_class for stock in gpu.stocks]
     if len(classes) == 1 and classes[0] != _USUAL_CLASS:
         yield f'resource_class = {classes[0]}'

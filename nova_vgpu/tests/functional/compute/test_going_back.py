@@ -45,18 +45,21 @@ HASTY = connection.RetryPolicy(
 )
 
 
-class GoingBackTest(simulated.SimulatedTestBase):
+class GoingBackTestBase(simulated.SimulatedTestBase):
     """A host with two servers of this project's driver."""
 
     def setUp(self) -> None:
         super().setUp()
         self.useFixture(base.NovaWithOurDriver())
         self.flags(compute_driver=OURS)
-        self.flags(enabled_mdev_types=[TYPE], group='devices')
+        self.declare()
         self.start_host(HOST, hosts.gpu('41:00.0', boards.A40, vfs=32))
         self.servers = [self.boot(), self.boot()]
         self.functions = [self.mdevs_of(server) for server in self.servers]
         self.vgpus = [self.mdev_uuids_of(server) for server in self.servers]
+
+    def declare(self) -> None:
+        self.flags(enabled_mdev_types=[TYPE], group='devices')
 
     def switch(self, driver: str) -> None:
         self.flags(compute_driver=driver)
@@ -116,6 +119,8 @@ class GoingBackTest(simulated.SimulatedTestBase):
             self.assertEqual(self.vgpus[number], self.mdev_uuids_of(server))
             self.assertEqual(expected(number), self.providers_of(server))
 
+
+class GoingBackTest(GoingBackTestBase):
     def test_without_it_the_provider_of_the_gpu_stays_for_ever(self) -> None:
         self.switch(NOVAS)
         self._run_periodics()
@@ -212,3 +217,44 @@ class GoingBackTest(simulated.SimulatedTestBase):
         self.assertEqual('holder-not-here', problem.code)
         self.assertIn('confirm or revert', problem.cure)
         self.assertIsNotNone(self.provider(A40))
+
+
+class DividedTest(GoingBackTestBase):
+    """The GPU serves two types, each on functions of its own."""
+
+    def declare(self) -> None:
+        first = values.PciAddress.parse('41:00.4')
+        functions = [str(first.offset_by(number)) for number in range(4)]
+        types = {TYPE: functions[:3], 'nvidia-572': functions[3:]}
+        self.flags(enabled_mdev_types=list(types), group='devices')
+        nova.conf.devices.register_dynamic_opts(CONF)
+        for name, listed in types.items():
+            self.flags(device_addresses=listed, group=f'mdev_{name}')
+
+    def test_there_and_back(self) -> None:
+        shares = [f'{A40}_A40-8Q', f'{A40}_A40-8A']
+        totals = [(self.inventory(s) or {})['total'] for s in shares]
+        self.assertEqual([3, 1], totals)
+        self.hand_back()
+        self.assertEqual(
+            [None, None], [self.provider(share) for share in shares]
+        )
+        self.switch(NOVAS)
+        self._run_periodics()
+        self.check_kept(self.functions.__getitem__)
+        self.servers += [self.boot(), self.boot()]
+        self.boot(expected_state='ERROR')
+        self.functions += [self.mdevs_of(s) for s in self.servers[2:]]
+        self.vgpus += [self.mdev_uuids_of(s) for s in self.servers[2:]]
+        self.check_kept(self.functions.__getitem__)
+        self.switch(OURS)
+        self._run_periodics()
+        totals = [(self.inventory(s) or {})['total'] for s in shares]
+        self.assertEqual([3, 1], totals)
+        for functions in self.functions:
+            self.assertIsNone(self.provider(functions[0]))
+        held = [self.providers_of(server) for server in self.servers]
+        self.assertEqual(
+            sorted([[shares[0]]] * 3 + [[shares[1]]]), sorted(held)
+        )
+        self.boot(expected_state='ERROR')

@@ -119,7 +119,7 @@ class PublisherTest(testtools.TestCase):
     ) -> None:
         tree = properties.as_ours(situation.tree)
         target = providers.Target(situation.plan, trees.NODE, DRIVER)
-        if any(held.name in target.former for held in tree.providers):
+        if any(target.find_successors(held.name) for held in tree.providers):
             return  # moves first
         tree = properties.with_names(situation.plan, tree)
         decided = decision.decide(target, tree)

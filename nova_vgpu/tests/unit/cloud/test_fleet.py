@@ -48,6 +48,7 @@ class TestProviders(testtools.TestCase):
         for description, found, expected in (
             ("of Nova's driver", self.make(), ['0000:84:00.0']),
             ('without inventory', self.make(PCI, typed), ['0000:84:00.0']),
+            ('of a share', self.make(f'{PCI}_T4-2Q'), ['0000:84:00.0']),
             ('with another class', self.make(PCI, custom), []),
             ('of the PCI tracker', self.make(PCI, of_pci), []),
             ('of Cyborg', self.make(PCI, of_cyborg), []),

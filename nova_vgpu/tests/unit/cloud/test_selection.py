@@ -10,6 +10,8 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
+import dataclasses
+
 import testtools
 
 from nova_vgpu import exception
@@ -77,6 +79,27 @@ class TestSelection(testtools.TestCase):
         ):
             found = selection.find_gpu(GPUS, wanted, host)
             self.assertEqual(GPUS[expected], found, wanted)
+
+    def test_a_divided_gpu_has_a_provider_for_each_type(self) -> None:
+        shares = [
+            dataclasses.replace(
+                GPUS[0], device=f'{GPUS[0].device}_{name}', uuid=name
+            )
+            for name in ('T4-2Q', 'T4-2B')
+        ]
+        error = self.assertRaises(
+            exception.NotInCloud, selection.find_gpu, shares, '84:00.0'
+        )
+        self.assertIn(
+            'is divided and has 2 providers: '
+            'c1.example.org_pci_0000_84_00_0_T4-2B, '
+            'c1.example.org_pci_0000_84_00_0_T4-2Q',
+            str(error),
+        )
+        self.assertEqual(
+            shares[1],
+            selection.find_gpu(shares, shares[1].name),
+        )
 
     def test_no_gpu_or_several_are_refused(self) -> None:
         for wanted, host, expected in (

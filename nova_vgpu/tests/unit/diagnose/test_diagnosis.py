@@ -541,6 +541,18 @@ class TestModes(DiagnosisTestCase):
             ),
         )
 
+    def test_heterogeneous_mode_of_a_gpu_that_needs_it(self) -> None:
+        known = modes(heterogeneous=True)
+        found = examine(T4, modes=known)
+        types = tuple(
+            values.DeclaredType(name, f'vgpu_{name}', (f'{ADDRESS}=1',))
+            for name in ('T4-2Q', 'T4-4Q')
+        )
+        plan = plans.make_plan(values.Declaration(types), found.host)
+        self.assertEqual(2, len(plan.assignments))
+        divided = dataclasses.replace(found, plan=plan)
+        self.assertEqual([], self.find(divided, 'heterogeneous-on'))
+
     def test_heterogeneous_mode_with_the_fixed_share(self) -> None:
         known = modes(
             heterogeneous=True, scheduler=values.SchedulerPolicy.FIXED_SHARE

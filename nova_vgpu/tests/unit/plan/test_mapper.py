@@ -135,7 +135,7 @@ class TestConflicts(testtools.TestCase):
             ('in other spelling', T4_84, '84:00.0', '00000000:84:00.0'),
             ('in upper case', L40S, '0001:C8:00.0', '0001:c8:00.0'),
             ('a GPU and its function', A40, '41:00.0', '41:00.4'),
-            ('two of its functions', A40, '41:00.4', '41:00.5'),
+            ('one of its functions', A40, '41:00.4', '41:00.4'),
             ('a function that is off', A40_OFF, 'c1:00.0', 'c1:00.4'),
         ):
             plan = make_plan(
@@ -157,7 +157,7 @@ class TestConflicts(testtools.TestCase):
                 case,
             )
             self.assertIn(
-                'Two types on one GPU are not supported yet',
+                'Write at each how many vGPUs of the type',
                 problem.cure,
                 case,
             )

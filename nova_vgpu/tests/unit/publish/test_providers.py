@@ -123,16 +123,17 @@ class TestAwaited(testtools.TestCase):
         plan = plans.make_plan(
             values.Declaration(types, values.UnlistedGPUs.IGNORE), host
         )
-        here = {
+        target = providers.Target(plan, 'node')
+        for device in (
             'pci_0000_85_00_0',
             'pci_0000_c1_00_0',
             'mtty_mtty',
             'pci_0000_aa_00_0',
-        }
-        self.assertEqual(
-            {f'node_{device}' for device in here | {'pci_0000_99_00_0'}},
-            providers.Target(plan, 'node').awaited,
-        )
+            'pci_0000_99_00_0',
+        ):
+            self.assertTrue(target.is_awaited(f'node_{device}'), device)
+        for device in ('pci_0000_41_00_0', 'mtty_other', 'zz'):
+            self.assertFalse(target.is_awaited(f'node_{device}'), device)
 
 
 class TestOfGPU(testtools.TestCase):

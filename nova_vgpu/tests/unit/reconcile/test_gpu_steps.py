@@ -13,6 +13,7 @@
 
 """From plans to steps."""
 
+import dataclasses
 import itertools
 
 import testtools
@@ -39,18 +40,27 @@ def plan(
     modes: values.ModesRead | None = None,
 ) -> dict[str, list[str]]:
     """The steps for each GPU, in words."""
+    return {
+        planned.gpu: [str(step) for step in planned.steps]
+        for planned in find_steps(text, *cards, usage=usage, modes=modes)
+    }
+
+
+def find_steps(
+    text: str,
+    *cards: simulation.GPU,
+    usage: values.Usage | None = None,
+    modes: values.ModesRead | None = None,
+) -> tuple[values.GPUSteps, ...]:
     declaration = live.declare(text)
     host = hosts.make_host(*cards)
-    found = gpu_steps.plan_steps(
+    return gpu_steps.plan_steps(
         plans.make_plan(declaration, host, modes=modes),
         type_matching.list_type_names(host),
         usage or values.Usage(),
         policy.for_apply(declaration.creation),
         lambda: UUID,
     )
-    return {
-        planned.gpu: [str(step) for step in planned.steps] for planned in found
-    }
 
 
 def declare(name: str, *addresses: str, more: str = '', own: str = '') -> str:
@@ -225,3 +235,76 @@ class TestUndo(testtools.TestCase):
             ),
             steps.undo(planned).steps,
         )
+
+
+class TestDivided(testtools.TestCase):
+    """A GPU that is to serve several types."""
+
+    TWO = (
+        '[devices]\nenabled_vgpu_types = A10-4Q, A10-6Q\n'
+        f'[vgpu_A10-4Q]\ndevice_addresses = {A40}=3\n'
+        f'[vgpu_A10-6Q]\ndevice_addresses = {A40}=2\n'
+    )
+    FOUR, SIX, EIGHT = 'nvidia-593', 'nvidia-594', 'nvidia-595'
+
+    def card(self, *created: str, mixed: bool = True) -> simulation.GPU:
+        return dataclasses.replace(
+            hosts.gpu(A40, boards.A10, *created, vfs=8), mixed=mixed
+        )
+
+    def test_vgpus_of_each_of_its_types_stay(self) -> None:
+        card = self.card(self.SIX, self.FOUR)
+        self.assertEqual({A40: []}, plan(self.TWO, card))
+
+    def test_idle_vgpus_of_other_types_go_once(self) -> None:
+        card = self.card(self.SIX, self.EIGHT)
+        (uuid,) = (u for u, _ in card.mdevs(1))
+        (step,) = plan(self.TWO, card)[A40]
+        self.assertIn(f'remove mdev {uuid}', step)
+
+    def test_the_mode_is_set_before_servers_need_it(self) -> None:
+        address = values.PciAddress.parse(A40)
+        for heterogeneous, created, expected in (
+            (False, (), [f'let GPU {A40} hold vGPUs of different sizes']),
+            (True, (), []),
+            (None, (), []),
+            # What stays leaves no choice.
+            (False, (self.FOUR,), []),
+        ):
+            modes = values.GPUModes(heterogeneous=heterogeneous)
+            found = plan(
+                self.TWO,
+                self.card(*created, mixed=False),
+                modes=values.ModesRead(((address, modes),)),
+            )
+            self.assertEqual({A40: expected}, found)
+
+    def test_each_type_is_created_ahead_as_often_as_it_is_declared(
+        self,
+    ) -> None:
+        ahead = self.TWO.replace(
+            '[vgpu_A10-4Q]', 'vgpu_creation = ahead\n[vgpu_A10-4Q]'
+        )
+        (found,) = find_steps(ahead, self.card(self.SIX))
+        created = [s for s in found.steps if isinstance(s, values.SetMdev)]
+        self.assertEqual(
+            [*['NVIDIA A10-4Q'] * 3, 'NVIDIA A10-6Q'],
+            [step.type for step in created],
+        )
+        # Not on the function that has one already.
+        places = {step.parent for step in created}
+        self.assertEqual(4, len(places))
+        self.assertNotIn('pci_0000_41_00_4', places)
+
+    def test_functions_of_one_type_do_not_serve_another(self) -> None:
+        """Functions that are off are known as well."""
+        listed = (
+            '[devices]\nenabled_vgpu_types = A10-4Q, A10-6Q\n'
+            f'[vgpu_A10-4Q]\ndevice_addresses = {A40}=3\n'
+            '[vgpu_A10-6Q]\ndevice_addresses = 0000:41:00.4\n'
+        )
+        # On the function of A10-6Q there is one of the other type.
+        card = self.card(self.FOUR)
+        (uuid,) = (u for u, _ in card.mdevs(0))
+        (step,) = plan(listed, card)[A40]
+        self.assertIn(f'remove mdev {uuid}', step)
