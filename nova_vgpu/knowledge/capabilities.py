@@ -139,6 +139,12 @@ def is_backed_by_mig(vgpu_type: values.VGPUType) -> bool:
     return name is not None and name.slices is not None
 
 
+def mixes_sizes(gpu: values.PhysicalGPU) -> bool | None:
+    """Whether the GPU can have time-sliced vGPUs of several sizes."""
+    made_by = vendor_of(gpu)
+    return made_by.mixes_sizes(gpu.ids) if made_by and gpu.ids else None
+
+
 def trait_of_type(vgpu_type: values.VGPUType) -> str:
     """The trait that names the type: ``CUSTOM_VGPU_TYPE_A40_8Q``."""
     return traits.custom('VGPU_TYPE', short_name(vgpu_type))

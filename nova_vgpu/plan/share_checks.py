@@ -64,8 +64,11 @@ def _check_gpu(
     reason = _find_misfit(gpu, parts, names)
     if reason is not None:
         yield _does_not_fit(gpu, parts, reason, names)
-    elif modes.heterogeneous is False and _has_sizes_to_mix(gpu, parts):
-        yield _not_heterogeneous(gpu, parts)
+    elif _has_sizes_to_mix(gpu, parts):
+        if modes.scheduler is values.SchedulerPolicy.FIXED_SHARE:
+            yield _fixed_share(gpu, parts)
+        elif modes.heterogeneous is False:
+            yield _not_heterogeneous(gpu, parts)
 
 
 def _make_part(
@@ -98,6 +101,10 @@ def _find_misfit(
             return f'it can have {found[0]} x {label} at most'
     if parts and capabilities.is_backed_by_mig(parts[0].type):
         return _compare_slices(gpu, parts)
+    if capabilities.mixes_sizes(gpu) is False and _has_sizes_to_mix(
+        gpu, parts
+    ):
+        return 'this model has vGPUs of one size at a time'
     return _compare_memory(gpu, parts)
 
 
@@ -183,6 +190,21 @@ def _count_beside(
         if _find_misfit(gpu, lowered, names) is None:
             return count
     return 0
+
+
+def _fixed_share(
+    gpu: values.PhysicalGPU, parts: Sequence[_Part]
+) -> values.Problem:
+    return values.Problem(
+        values.Severity.ERROR,
+        'scheduler-fixed-share',
+        str(gpu),
+        f'GPU {gpu} is to serve {" and ".join(map(str, parts))}, which differ '
+        'in size, and its vGPU scheduler is the fixed share, which does not '
+        'support that.',
+        'Set another vGPU scheduler: "nova-vgpu doctor --scheduler '
+        'equal-share" prints how.',
+    )
 
 
 def _not_heterogeneous(

@@ -140,6 +140,10 @@ class Vendor(abc.ABC):
         """Whether vGPUs of a type, given by name, use ECC."""
         return None
 
+    def mixes_sizes(self, ids: values.PciIds) -> bool | None:
+        """Whether the GPU can have time-sliced vGPUs of several sizes."""
+        return None
+
     def licence_of(self, vgpu_type: str) -> str | None:
         """The licence that guests need for a type, given by name."""
         return None

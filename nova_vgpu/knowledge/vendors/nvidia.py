@@ -57,6 +57,9 @@ _LICENCES = {
 }
 
 
+_ONE_SIZE_ARCHITECTURES = ('Maxwell', 'Pascal')
+
+
 class NVIDIA(vendors.Vendor):
     name = 'NVIDIA'
     pci_id = 0x10DE
@@ -217,6 +220,16 @@ class NVIDIA(vendors.Vendor):
         ):
             found.append(_cuda_trait(model))
         return tuple(found)
+
+    def mixes_sizes(self, ids: values.PciIds) -> bool | None:
+        """GPUs from Volta on have the heterogeneous mode.
+
+        (User guide of NVIDIA AI Enterprise, "Heterogeneous vGPU".)
+        """
+        model = self._model(ids)
+        if model is None:
+            return None
+        return model.architecture not in _ONE_SIZE_ARCHITECTURES
 
     def whole_traits(self, ids: values.PciIds) -> tuple[str, ...]:
         model = self._model(ids)

@@ -42,10 +42,10 @@ def plan(
     *types: values.DeclaredType,
     type_names: values.TypeNames = (),
     heterogeneous: bool | None = None,
+    scheduler: values.SchedulerPolicy | None = None,
 ) -> values.Plan:
-    modes = values.ModesRead(
-        ((card.address, values.GPUModes(heterogeneous=heterogeneous)),)
-    )
+    of_card = values.GPUModes(heterogeneous=heterogeneous, scheduler=scheduler)
+    modes = values.ModesRead(((card.address, of_card),))
     return plans.make_plan(
         values.Declaration(types, values.UnlistedGPUs.IGNORE),
         hosts.make_host(card),
@@ -402,3 +402,28 @@ class TestMisfits(testtools.TestCase):
                 heterogeneous=heterogeneous,
             )
             self.assertEqual(expected, codes(found.problems), sixes)
+
+    def test_the_fixed_share_does_not_mix_sizes(self) -> None:
+        fixed = values.SchedulerPolicy.FIXED_SHARE
+        for six, expected in ((SIX, ['scheduler-fixed-share']), (FOUR, [])):
+            types = [listed(FOUR, '21:00.0=3')]
+            types += [listed(six, '21:00.0=2')] if six != FOUR else []
+            found = plan(A10, *types, heterogeneous=True, scheduler=fixed)
+            self.assertEqual(expected, codes(found.problems))
+
+    def test_old_models_have_one_size_at_a_time(self) -> None:
+        """They have no heterogeneous mode."""
+        m10 = dataclasses.replace(
+            boards.T4, device=0x13BD, subsystem=(0x10DE, 0x1160)
+        )
+        for card, first, second, expected in (
+            (m10, 'T4-2Q', 'T4-4Q', ['shares-do-not-fit']),
+            (m10, 'T4-2Q', 'T4-2B', []),
+            (boards.T4, 'T4-2Q', 'T4-4Q', []),
+        ):
+            found = plan(
+                hosts.gpu('21:00.0', card),
+                listed(first, '21:00.0=2'),
+                listed(second, '21:00.0=1'),
+            )
+            self.assertEqual(expected, codes(found.problems), second)
