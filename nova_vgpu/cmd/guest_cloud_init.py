@@ -96,15 +96,18 @@ class CloudInit(base.Command):
                 said, problems = facts_file.parse(
                     text.decode(errors='replace')
                 )
-        configured = self._read_configuration(parsed_args)
+        configured, invalid = self._read_configuration(parsed_args)
+        problems += invalid
+        # Not missing as well, if what would say it cannot be used.
+        unknown = [{'driver': setup.NO_DRIVER}] if problems else []
         request, wrong = merging.make_request(
-            [vars(parsed_args), said, *configured], option_files.read
+            [vars(parsed_args), said, *configured, *unknown], option_files.read
         )
         return request, problems + wrong
 
     def _read_configuration(
         self, parsed_args: argparse.Namespace
-    ) -> list[dict[str, typing.Any]]:
+    ) -> tuple[list[dict[str, typing.Any]], tuple[str, ...]]:
         # Not at the top: importing oslo.config is slow.
         from nova_vgpu.conf import guest
         from nova_vgpu.conf import sources
@@ -115,10 +118,7 @@ class CloudInit(base.Command):
             self.options.config_dir,
             guest.make_registrar(groups),
         )
-        try:
-            return guest.read(conf, groups)
-        except ValueError as error:
-            raise exception.ConfigFileError(str(error)) from error
+        return guest.read(conf, groups)
 
     def _write(
         self, text: str, is_secret: bool, parsed_args: argparse.Namespace

@@ -191,16 +191,9 @@ def _read(
     shown: str | None = None,
 ) -> typing.Any:
     """An option's value, or None and a problem if it is invalid."""
-    try:
-        return conf[group][option]
-    except (ValueError, cfg.Error, RecursionError) as error:
-        # A value of the wrong kind, or with a $reference that leads nowhere
-        # or in a circle.
+    value, reason = opts.read_option(conf, group, option)
+    if reason:
         name = shown or f'[{group}]{option}'
-        # "Value for option … from LocationInfo(…) is not valid: the reason"
-        reason = str(error).rpartition('is not valid: ')[2].rstrip('.')
-        if isinstance(error, RecursionError):
-            reason = 'it refers to itself'
         behind = _COMMENT_CURE if _COMMENT.search(reason) else ''
         problems.append(
             values.Problem(
@@ -211,7 +204,7 @@ def _read(
                 _CURES.get(option, 'Correct the value.') + behind,
             )
         )
-        return None
+    return value
 
 
 def _are_vgpus_pci_devices(

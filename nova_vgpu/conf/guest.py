@@ -24,6 +24,8 @@ import typing
 
 from oslo_config import cfg
 
+from nova_vgpu.conf import opts
+
 GROUP = 'guest'
 FLAVOR_PREFIX = 'guest_flavor_'
 PROJECT_PREFIX = 'guest_project_'
@@ -73,12 +75,25 @@ def make_registrar(
 
 def read(
     conf: cfg.ConfigOpts, groups: Sequence[str]
-) -> list[dict[str, typing.Any]]:
-    """The values of each section; None for what is not set."""
-    return [
-        {option.dest: conf[group][option.dest] for option in guest_options()}
-        for group in groups
-    ]
+) -> tuple[list[dict[str, typing.Any]], tuple[str, ...]]:
+    """The values of each section, and all that are invalid.
+
+    None is what is not set, and what is invalid.
+    """
+    sections: list[dict[str, typing.Any]] = []
+    problems = []
+    for group in groups:
+        sections.append({})
+        for option in guest_options():
+            value, reason = opts.read_option(conf, group, option.dest)
+            sections[-1][option.dest] = value
+            if reason:
+                cure = ' Set it to true or false.'
+                problems.append(
+                    f'[{group}]{option.dest} is invalid: {reason}.'
+                    f'{cure if isinstance(option, cfg.BoolOpt) else ""}'
+                )
+    return sections, tuple(problems)
 
 
 def guest_options() -> list[cfg.Opt]:

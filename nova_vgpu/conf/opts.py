@@ -265,3 +265,21 @@ def read_novas(
         return where[option.dest]
     except (ValueError, cfg.Error, RecursionError):
         return option.default
+
+
+def read_option(
+    conf: cfg.ConfigOpts, group: str, option: str
+) -> tuple[typing.Any, str]:
+    """An option's value, and why it is invalid; it is None in that case.
+
+    A value can be of the wrong kind, or have a $reference that leads nowhere
+    or in a circle.
+    """
+    try:
+        return conf[group][option], ''
+    except RecursionError:
+        return None, 'it refers to itself'
+    except (ValueError, cfg.Error) as error:
+        # "Value for option … from LocationInfo(…) is not valid: the reason"
+        reason = str(error).rpartition('is not valid: ')[2].rstrip('.')
+        return None, reason or type(error).__name__

@@ -214,9 +214,38 @@ class TestRendering(CloudInitTestCase):
         files = self.load(self.render('--flavor', 'gpu.k8s'))
         self.assertIn(device_plugin.MANIFEST, files)
 
-    def test_an_invalid_value_of_the_configuration(self) -> None:
-        self.config.write_text('[guest]\ngpu_cluster = perhaps\n')
-        self.assert_refused(self.render('--driver', 'none'), 'gpu_cluster')
+    def test_invalid_values_of_all_sections_are_named(self) -> None:
+        self.config.write_text(
+            '[guest]\n'
+            'gpu_cluster = perhaps\n'
+            'driver = $nothing\n'
+            '[guest_flavor_gpu.k8s]\n'
+            'cdi = 7\n'
+            'licence = vcs\n'
+            '[guest_project_0f1e]\n'
+            'host_driver = $host_driver\n'
+            'cdi = sometimes\n'
+            '[guest_flavor_other]\n'
+            'cdi = often\n'
+        )
+        answer = self.render('--flavor', 'gpu.k8s', '--project', '0f1e')
+        self.assert_refused(answer)
+        for words, line in zip(
+            (
+                '[guest_project_0f1e]host_driver is invalid: it refers to',
+                '[guest_project_0f1e]cdi is invalid: Unexpected boolean value '
+                "'sometimes'. Set it to true or false.",
+                '[guest_flavor_gpu.k8s]cdi is invalid: Unexpected boolean',
+                '[guest]driver is invalid: no such option nothing in',
+                '[guest]gpu_cluster is invalid: Unexpected boolean value',
+                "--licence 'vcs' is not one of",
+                'Where the licence is from is not known.',
+            ),
+            answer.stderr.splitlines(),
+            strict=True,
+        ):
+            self.assertIn(words, line)
+        self.assertNotIn('LocationInfo', answer.stderr)
 
 
 class TestSecrets(CloudInitTestCase):
@@ -330,6 +359,20 @@ class TestMistakes(CloudInitTestCase):
                 self.assert_refused(answer, option, str(path), word)
                 # Once: it is not missing as well.
                 self.assertEqual(1, len(answer.stderr.splitlines()))
+
+    def test_facts_that_do_not_say_the_driver(self) -> None:
+        """It is said once, and no driver is asked for as well."""
+        found = self.directory / 'facts.json'
+        for text, word in (
+            ('', 'is empty'),
+            ('[]', 'does not have facts'),
+            ('{"drivers_needed": []}', 'does not have a GPU'),
+            ('{"drivers_needed": ["vgpu-host"]}', 'a host of vGPUs'),
+        ):
+            found.write_text(text)
+            answer = self.render('--facts', str(found))
+            self.assert_refused(answer, '--facts: ', word)
+            self.assertEqual(1, len(answer.stderr.splitlines()), text)
 
     def test_a_token_that_is_none(self) -> None:
         self.token.write_text(f'{_SECRET} and more')
