@@ -188,10 +188,10 @@ class Known(columns.FormattableColumn[int | None]):
 
 
 class Words(columns.FormattableColumn[tuple[str, ...]]):
-    """Several words: one per line for people, a list for machines."""
+    """Words, or none: one per line for people, a list for machines."""
 
     def human_readable(self) -> str:
-        return '\n'.join(self._value)
+        return '\n'.join(self._value) or '-'
 
     def machine_readable(self) -> typing.Any:
         return list(self._value)

@@ -65,6 +65,11 @@ class TestFacts(GuestTestCase):
             self.assertLessEqual(len(line), 80)
         self.assertNotIn('detected', answer.stdout)
 
+    def test_a_guest_that_needs_no_driver(self) -> None:
+        answer = self.show('no-gpu')
+        self.assertIn('| drivers_needed        | - ', answer.stdout)
+        self.assertEqual([], self.again('-f', 'json').json['drivers_needed'])
+
     def test_json_is_what_the_file_prints(self) -> None:
         for name in guests.MACHINES:
             self.root = self.directory / name
