@@ -33,10 +33,12 @@ import contextlib
 import json
 import os
 import re
+import selectors
 import signal
 import stat
 import subprocess
 import sys
+import time
 import typing
 
 NVIDIA, INTEL, AMD = 'nvidia', 'intel', 'amd'
@@ -981,8 +983,9 @@ def run_nvidia_smi(
     """The output of ``nvidia-smi -q``, and what went wrong.
 
     There can be both: a GPU with a damaged infoROM is printed as well. A
-    program that takes too long is killed with all that it has started. One
-    that hangs in the kernel survives that, and is left behind.
+    program that takes too long or prints too much is killed with all that it
+    has started. One that hangs in the kernel survives that, and is left
+    behind.
     """
     command = [program, '-q']
     if program.startswith(_CONTAINER_ROOT + '/'):
@@ -1002,15 +1005,47 @@ def run_nvidia_smi(
     except OSError as error:
         return '', f'{program} cannot be run: {error.strerror}.'
     try:
-        output, _ = process.communicate(timeout=seconds)
+        output = _read_output(process, seconds)
     except subprocess.TimeoutExpired:
         _kill(process)
         return '', f'{program} timed out after {seconds:g} s.'
     problem = ''
-    if process.returncode:
+    if process.returncode is None:
+        _kill(process)
+        problem = (
+            f'{program} printed more than {_MOST_BYTES_OF_OUTPUT} bytes; the '
+            'rest was not read.'
+        )
+    elif process.returncode:
         problem = f'{program} failed with exit code {process.returncode}.'
-    text = output[:_MOST_BYTES_OF_OUTPUT].decode('utf-8', 'replace')
-    return text, problem
+    return output.decode('utf-8', 'replace'), problem
+
+
+def _read_output(process: 'subprocess.Popen[bytes]', seconds: float) -> bytes:
+    """What a program prints until it ends, or until it is too much.
+
+    In the second case the program has no exit code.
+
+    :raises subprocess.TimeoutExpired: if it takes too long.
+    """
+    deadline = time.monotonic() + seconds
+    pipe = typing.cast('typing.IO[bytes]', process.stdout)
+    output = bytearray()
+    with selectors.DefaultSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while len(output) <= _MOST_BYTES_OF_OUTPUT:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise subprocess.TimeoutExpired(process.args, seconds)
+            if not selector.select(left):
+                continue
+            data = os.read(pipe.fileno(), _MOST_BYTES)
+            if not data:
+                pipe.close()
+                process.wait(left)
+                break
+            output += data
+    return bytes(output[:_MOST_BYTES_OF_OUTPUT])
 
 
 def _kill(process: 'subprocess.Popen[bytes]') -> None:

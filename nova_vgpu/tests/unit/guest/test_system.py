@@ -442,6 +442,32 @@ class TestProgram(test_facts.FactsTestCase):
         for pid in marker.read_text().split():
             _wait_for_end(pid)
 
+    def test_one_that_prints_too_much_is_killed(self) -> None:
+        """What it has printed until then counts."""
+        marker = self.root / 'pid'
+        program = self.make(
+            f'echo $$ >{marker}; echo GPU; '
+            'head -c 2000000 /dev/zero | tr "\\0" x; exec sleep 600'
+        )
+        output, problem = facts.run_nvidia_smi(program)
+        self.assertEqual('GPU\nxxx', output[:7])
+        self.assertEqual(1024 * 1024, len(output))
+        self.assertIn(f'{program} printed more than 1048576 bytes', problem)
+        _wait_for_end(marker.read_text().strip())
+
+    def test_as_much_as_is_read_is_not_too_much(self) -> None:
+        program = self.make('head -c 1048576 /dev/zero; exit 14')
+        output, problem = facts.run_nvidia_smi(program)
+        self.assertEqual(1024 * 1024, len(output))
+        self.assertIn('failed with exit code 14', problem)
+
+    def test_one_that_closes_its_output_and_hangs(self) -> None:
+        output, problem = facts.run_nvidia_smi(
+            self.make('exec >&-; exec sleep 600'), 1
+        )
+        self.assertEqual('', output)
+        self.assertIn('timed out after 1 s', problem)
+
     def test_it_does_not_run_without_a_driver(self) -> None:
         """It would load the driver."""
         asked = []
