@@ -29,6 +29,7 @@ from nova_vgpu.cloud.nodes import node_comments
 from nova_vgpu.cloud.nodes import node_gpus
 from nova_vgpu.cloud.nodes import node_reading
 from nova_vgpu.cloud.nodes import node_request
+from nova_vgpu.cloud.nodes import option_checks
 from nova_vgpu.cloud.nodes import registration
 
 FILE = 'nodegroup.sh'
@@ -59,15 +60,15 @@ class NodeGroupOrder:
 def find_problems(request: NodeGroupRequest) -> Iterator[str]:
     """What is missing or invalid, whatever the flavor is."""
     yield from node_request.find_choice_problems(request.choice)
-    yield from node_request.find_missing(
+    yield from option_checks.find_missing(
         ('--cluster', request.cluster, 'the name of the cluster in Magnum'),
         ('--image', request.image, 'the image of the nodes in Glance'),
     )
-    yield from node_request.find_text_problems(
+    yield from option_checks.find_text_problems(
         ('--cluster', request.cluster or None)
     )
-    yield from node_request.find_label_problems(('--pool', request.pool))
-    yield from node_request.find_size_problems(
+    yield from option_checks.find_label_problems(('--pool', request.pool))
+    yield from option_checks.find_size_problems(
         request.nodes, request.most_nodes, request.root_volume_gib
     )
 

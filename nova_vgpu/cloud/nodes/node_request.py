@@ -23,6 +23,7 @@ import re
 
 from nova_vgpu.cloud import names
 from nova_vgpu.cloud.nodes import node_gpus
+from nova_vgpu.cloud.nodes import option_checks
 
 DEFAULT_POOL = 'gpu'
 DEFAULT_SMOKE_IMAGE = (
@@ -32,12 +33,9 @@ DEFAULT_SMOKE_IMAGE = (
 #: names of servers and nodes: 63 characters at most.
 LONGEST_NAME = 46
 
-_LONGEST_TEXT = 255
-_LABEL = re.compile(r'[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?')
 _SUBDOMAIN = re.compile(
     r'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*'
 )
-_VERSION = re.compile(r'v[0-9]+\.[0-9]+\.[0-9]+([-+][0-9A-Za-z.+-]+)?')
 _REFERENCE = re.compile(
     r'(?P<repository>[a-z0-9]([a-z0-9._-]*[a-z0-9])?(:[0-9]+)?'
     r'(/[a-z0-9]([a-z0-9._-]*[a-z0-9])?)*)'
@@ -130,7 +128,7 @@ def parse_reference(text: str) -> ImageReference | None:
 def find_problems(request: ClusterRequest) -> Iterator[str]:
     """What is missing or invalid, whatever the flavor is."""
     yield from find_choice_problems(request.choice)
-    yield from find_missing(
+    yield from option_checks.find_missing(
         ('--cluster', request.cluster, 'the name of the cluster'),
         ('--image', request.image, 'the image of the nodes in Glance'),
         (
@@ -141,28 +139,27 @@ def find_problems(request: ClusterRequest) -> Iterator[str]:
     )
     yield from _find_bad_names(request)
     yield from _find_bad_numbers(request)
-    version = request.kubernetes_version
-    if version and not _VERSION.fullmatch(version):
-        yield _refuse('--kubernetes-version', version, 'v1.34.2')
+    yield from option_checks.find_version_problems(
+        '--kubernetes-version', request.kubernetes_version
+    )
     for option, reference in (
         ('--driver-image', request.driver.image),
         ('--smoke-image', request.smoke_image),
     ):
         if reference is not None and parse_reference(reference) is None:
-            yield _refuse(option, reference, 'registry.example.org/gpu/name:1')
-
-
-def find_missing(*needed: tuple[str, str | None, str]) -> Iterator[str]:
-    """Options that are needed, with what they are for."""
-    for option, value, what in needed:
-        if not value:
-            yield f'{option} is missing: {what}.'
+            yield option_checks.refuse(
+                option, reference, 'registry.example.org/gpu/name:1'
+            )
 
 
 def find_choice_problems(choice: node_gpus.FlavorChoice) -> Iterator[str]:
     """What is missing or invalid of the choice of a flavor."""
-    given = (choice.flavor, choice.type, choice.passthrough)
-    if sum(each is not None for each in given) != 1:
+    given = [
+        each
+        for each in (choice.flavor, choice.type, choice.passthrough)
+        if each is not None
+    ]
+    if len(given) != 1 or not given[0]:
         yield (
             'Give either a flavor, or --type and --count, or --passthrough '
             'and --count: what the nodes are to have.'
@@ -211,7 +208,7 @@ def find_driver_problems(
 
 
 def _find_bad_names(request: ClusterRequest) -> Iterator[str]:
-    yield from find_label_problems(
+    yield from option_checks.find_label_problems(
         ('--cluster', request.cluster), ('--pool', request.pool)
     )
     for name in (request.name, request.control_plane_name):
@@ -228,8 +225,10 @@ def _find_bad_names(request: ClusterRequest) -> Iterator[str]:
         if secret is not None and (
             len(secret) > 253 or not _SUBDOMAIN.fullmatch(secret)
         ):
-            yield _refuse(option, secret, 'the name of a Secret, gpu-licence')
-    yield from find_text_problems(
+            yield option_checks.refuse(
+                option, secret, 'the name of a Secret, gpu-licence'
+            )
+    yield from option_checks.find_text_problems(
         ('--key-name', request.key_name),
         ('--failure-domain', request.failure_domain),
     )
@@ -237,48 +236,14 @@ def _find_bad_names(request: ClusterRequest) -> Iterator[str]:
         yield '--pool control-plane is the name of the control plane itself.'
 
 
-def find_label_problems(*given: tuple[str, str | None]) -> Iterator[str]:
-    """Names that cannot be parts of names in Kubernetes."""
-    for option, name in given:
-        if name is not None and not _LABEL.fullmatch(name):
-            yield _refuse(option, name, 'gpu-1 (a-z, 0-9 and hyphens)')
-
-
-def find_text_problems(*given: tuple[str, str | None]) -> Iterator[str]:
-    """Names of other things in the cloud that cannot be names."""
-    for option, text in given:
-        if text is not None and not _is_text(text):
-            yield _refuse(option, text, 'printable characters')
-
-
-def _is_text(text: str) -> bool:
-    return (
-        text.isprintable()
-        and text.strip() == text != ''
-        and len(text) <= _LONGEST_TEXT
-    )
-
-
-def find_size_problems(
-    nodes: int, most_nodes: int | None, root_volume_gib: int | None
-) -> Iterator[str]:
-    """Numbers of a pool that are too small."""
-    for option, value, least in (
-        ('--nodes', nodes, 1 if most_nodes is None else 0),
-        ('--max-nodes', most_nodes, max(nodes, 1)),
-        ('--root-volume', root_volume_gib, 1),
-    ):
-        if value is not None and value < least:
-            yield f'{option} {value} is too small: at least {least}.'
-
-
 def _find_bad_numbers(request: ClusterRequest) -> Iterator[str]:
     control = request.control_plane
-    yield from find_size_problems(
+    yield from option_checks.find_size_problems(
         request.nodes, request.most_nodes, request.root_volume_gib
     )
-    if control.nodes < 0:
-        yield f'--control-plane-nodes {control.nodes} is too small.'
+    yield from option_checks.find_number_problems(
+        ('--control-plane-nodes', control.nodes, 0)
+    )
     if control.nodes > 0 and control.nodes % 2 == 0:
         yield (
             f'--control-plane-nodes {control.nodes} is even: etcd needs an '
@@ -288,10 +253,3 @@ def _find_bad_numbers(request: ClusterRequest) -> Iterator[str]:
         yield '--control-plane-flavor is missing: the flavor of these nodes.'
     if control.flavor and not control.nodes:
         yield '--control-plane-nodes is missing: how many there shall be.'
-
-
-def _refuse(option: str, text: str, example: str) -> str:
-    return (
-        f'{option} {names.printable(text)} is not valid. An example: '
-        f'{example}.'
-    )

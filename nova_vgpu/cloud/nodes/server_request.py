@@ -19,6 +19,7 @@ import re
 from nova_vgpu.cloud import names
 from nova_vgpu.cloud.nodes import node_gpus
 from nova_vgpu.cloud.nodes import node_request
+from nova_vgpu.cloud.nodes import option_checks
 
 #: A number is added to it.
 LONGEST_NAME = 58
@@ -44,8 +45,8 @@ _NAME = re.compile(r'[a-z]([-a-z0-9]*[a-z0-9])?')
 def find_problems(request: ServersRequest) -> Iterator[str]:
     """What is missing or invalid, whatever the flavor is."""
     yield from node_request.find_choice_problems(request.choice)
-    yield from node_request.find_missing(
-        ('--name', request.name, 'of the servers, without a number'),
+    yield from option_checks.find_missing(
+        ('--name', request.name, 'the name of the servers, without a number'),
         ('--image', request.image, 'the image of the servers in Glance'),
         ('--network', request.network, 'the network of the servers'),
     )
@@ -55,14 +56,12 @@ def find_problems(request: ServersRequest) -> Iterator[str]:
             f'--name {names.printable(name)} is not valid: a-z, 0-9 and '
             f'hyphens, at most {LONGEST_NAME} characters. An example: gpu.'
         )
-    yield from node_request.find_text_problems(
+    yield from option_checks.find_text_problems(
         ('--network', request.network or None),
         ('--key-name', request.key_name),
         ('--availability-zone', request.availability_zone),
     )
-    for option, number in (
-        ('--nodes', request.servers),
-        ('--root-volume', request.root_volume_gib),
-    ):
-        if number is not None and number < 1:
-            yield f'{option} {number} is too small: at least 1.'
+    yield from option_checks.find_number_problems(
+        ('--nodes', request.servers, 1),
+        ('--root-volume', request.root_volume_gib, 1),
+    )

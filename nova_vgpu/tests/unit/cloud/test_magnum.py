@@ -139,6 +139,7 @@ class TestMagnum(testtools.TestCase):
             ({'pool': 'A'}, '--pool A is not valid'),
             ({'most_nodes': 2}, '--max-nodes 2 is too small'),
             ({'root_volume_gib': 0}, '--root-volume 0 is too small'),
+            ({'nodes': 2**31}, '--nodes 2147483648 is too large'),
         ):
             request = dataclasses.replace(REQUEST, **changes)
             (found,) = magnum.find_problems(request)

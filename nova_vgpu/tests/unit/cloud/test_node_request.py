@@ -19,6 +19,7 @@ from nova_vgpu.cloud.nodes import node_gpus
 from nova_vgpu.cloud.nodes import node_request
 from nova_vgpu.tests.unit.cloud import node_orders
 
+LARGEST = 2147483647
 WHOLE = node_gpus.NodeGPUs(1, 'A40', True)
 Driver = node_request.DriverRequest
 Choice = node_gpus.FlavorChoice
@@ -37,7 +38,9 @@ class TestProblems(testtools.TestCase):
             {'choice': Choice(passthrough='A40')},
             {'nodes': 0, 'most_nodes': 4},
             {'control_plane': ControlPlane(3, 'plain')},
-            {'kubernetes_version': 'v1.35.0-rc.1+k3s1'},
+            {'nodes': LARGEST, 'root_volume_gib': LARGEST},
+            {'control_plane': ControlPlane(LARGEST, 'plain')},
+            {'key_name': 'k' * 255},
             {'key_name': 'Lübeck "1"', 'failure_domain': 'gpu zone'},
             {'smoke_image': 'localhost:5000/cuda/vector_add:1'},
             {'cluster': 'x' * 31},
@@ -69,6 +72,9 @@ class TestProblems(testtools.TestCase):
     def test_what_is_invalid(self) -> None:
         for changes, words in (
             ({'choice': Choice('a', type='b')}, 'Give either a flavor'),
+            ({'choice': Choice('')}, 'Give either a flavor'),
+            ({'choice': Choice(type='')}, 'Give either a flavor'),
+            ({'choice': Choice('', type='A40-8Q')}, 'Give either a flavor'),
             ({'choice': Choice('a', count=2)}, '--count is for --type'),
             ({'choice': Choice(type='b', count=0)}, '--count 0 is too small'),
             ({'cluster': 'Demo'}, '--cluster Demo is not valid'),
@@ -80,16 +86,31 @@ class TestProblems(testtools.TestCase):
             ({'kubernetes_version': '1.34.2'}, '--kubernetes-version 1.34.2'),
             ({'kubernetes_version': 'v1.34'}, '--kubernetes-version v1.34'),
             ({'nodes': 0}, '--nodes 0 is too small: at least 1'),
+            ({'nodes': LARGEST + 1}, '--nodes 2147483648 is too large: at '),
+            ({'most_nodes': LARGEST + 1}, '--max-nodes 2147483648 is too la'),
+            (
+                {'root_volume_gib': LARGEST + 1},
+                '--root-volume 2147483648 is too large: at most 2147483647.',
+            ),
+            (
+                {'control_plane': ControlPlane(LARGEST + 2, 'a')},
+                '--control-plane-nodes 2147483649 is too large',
+            ),
             ({'most_nodes': 2}, '--max-nodes 2 is too small: at least 3'),
             ({'root_volume_gib': 0}, '--root-volume 0 is too small'),
             ({'control_plane': ControlPlane(2, 'a')}, 'is even'),
-            ({'control_plane': ControlPlane(-1)}, 'nodes -1 is too small'),
+            (
+                {'control_plane': ControlPlane(-1)},
+                '--control-plane-nodes -1 is too small: at least 0.',
+            ),
             (
                 {'control_plane': ControlPlane(0, 'a')},
                 '--control-plane-nodes is missing',
             ),
             ({'key_name': 'a\x1b[2J'}, r'--key-name a\x1b[2J is not valid'),
-            ({'failure_domain': ''}, '--failure-domain  is not valid'),
+            ({'key_name': 'a '}, 'no spaces around them'),
+            ({'key_name': 'a' * 256}, '--key-name has 256 characters: at mo'),
+            ({'failure_domain': ''}, '--failure-domain is empty'),
             ({'smoke_image': 'vectoradd'}, '--smoke-image vectoradd'),
             ({'driver': Driver(image='a/b')}, '--driver-image a/b'),
             ({'driver': Driver(image='a/b:1 x')}, '--driver-image a/b:1 x'),
@@ -105,6 +126,32 @@ class TestProblems(testtools.TestCase):
             found = self.find(**changes)
             self.assertIn(words, '\n'.join(found))
             self.assertTrue(all(text.isprintable() for text in found), found)
+
+    def test_versions_of_kubernetes(self) -> None:
+        for version in (
+            *('v1.34.2', 'v0.0.0', 'v1.35.0-rc.1+k3s1', 'v1.30.5-gke.1014001'),
+            *('v1.30.4-eks-a737599', 'v1.28.5+vmware.2', 'v1.34.2+0.01'),
+            'v1.34.2+' + 'a' * 248,
+        ):
+            self.assertEqual([], self.find(kubernetes_version=version))
+        for version in (
+            *('1.34.2', 'v1.34', 'v1.34.2.1', 'v01.34.2', 'v1.034.2'),
+            *('v1.34.02', 'v1.34.2-', 'v1.34.2-..', 'v1.34.2-a.', 'v1.34.2+'),
+            *(
+                'v1.34.2-01',
+                'v1.34.2+a+b',
+                'v1.34.2_a',
+                'v1.34.2\n',
+                'V1.34.2',
+            ),
+            *('v1.1234567890.2', 'v\u0661.34.2', 'latest'),
+        ):
+            (found,) = self.find(kubernetes_version=version)
+            self.assertIn('is not valid. An example: v1.34.2.', found, version)
+        (found,) = self.find(kubernetes_version='v1.34.2+' + 'a' * 249)
+        self.assertEqual(
+            '--kubernetes-version has 257 characters: at most 256.', found
+        )
 
     def test_the_driver_of_vgpus(self) -> None:
         image, licence = 'a/b:1', 'licence'

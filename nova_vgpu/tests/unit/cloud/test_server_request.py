@@ -49,9 +49,11 @@ class TestProblems(testtools.TestCase):
             ({'name': 'x' * 59}, 'at most 58 characters'),
             ({'network': 'a\x1b'}, r'--network a\x1b is not valid'),
             ({'key_name': ' a'}, '--key-name  a is not valid'),
-            ({'availability_zone': ''}, '--availability-zone  is not'),
+            ({'availability_zone': ''}, '--availability-zone is empty'),
             ({'servers': 0}, '--nodes 0 is too small'),
             ({'root_volume_gib': 0}, '--root-volume 0 is too small'),
+            ({'servers': 2**31}, '--nodes 2147483648 is too large'),
+            ({'root_volume_gib': 2**31}, '--root-volume 2147483648 is too'),
         ):
             (found,) = self.find(**changes)
             self.assertIn(words, found)
