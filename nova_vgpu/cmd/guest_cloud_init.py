@@ -109,15 +109,19 @@ class CloudInit(base.Command):
         self, parsed_args: argparse.Namespace
     ) -> tuple[list[dict[str, typing.Any]], tuple[str, ...]]:
         # Not at the top: importing oslo.config is slow.
+        from nova_vgpu.cmd import guest_sections
         from nova_vgpu.conf import guest
         from nova_vgpu.conf import sources
 
-        groups = guest.list_groups(parsed_args.flavor, parsed_args.project)
-        conf, _ = sources.load(
+        asked = parsed_args.flavor, parsed_args.project
+        groups = guest.list_groups(*asked)
+        conf, written = sources.load(
             self.options.config_file,
             self.options.config_dir,
             guest.make_registrar(groups),
         )
+        for slip in guest_sections.find_slips(written, *asked):
+            self.say(f'warning: {slip}')
         return guest.read(conf, groups)
 
     def _write(

@@ -27,10 +27,12 @@ def read(
     if path is None:
         return None, ()
     directory, name = os.path.split(path)
+    if not name:
+        return b'', (f'{option} {path}: the name of a file is missing.',)
     try:
         content = files.Files(directory or '.').read_binary(name)
     except files.Unreadable as error:
-        return b'', (f'{option}: {error}.',)
+        return b'', (f'{option}: {path}: {error.reason}.',)
     if not content.strip():
         return b'', (f'{option}: {path} is empty.',)
     return content, ()

@@ -398,6 +398,11 @@ def _check_repository(request: Request) -> Iterator[str]:
                 '--repository-key: a file with its public key.'
             )
     key = request.repository_key
+    if key is not None and request.repository is None:
+        yield (
+            '--repository-key is the key of a repository, and there is none. '
+            'Give --repository, or leave the key out.'
+        )
     # An empty one could not be read, which is said.
     if key and not _KEY.fullmatch(key):
         yield (

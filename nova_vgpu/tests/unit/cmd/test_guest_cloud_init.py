@@ -353,12 +353,73 @@ class TestMistakes(CloudInitTestCase):
         empty = self.directory / 'empty'
         empty.touch()
         gone = self.directory / 'gone'
-        for path, word in ((gone, 'no such file'), (empty, 'is empty')):
-            for option in ('--licence-token', '--repository-key', '--facts'):
-                answer = self.render(*self.vgpu, option, str(path))
-                self.assert_refused(answer, option, str(path), word)
+        for path, word in (
+            (gone, f': {gone}: no such file'),
+            (empty, f': {empty} is empty'),
+            ('/none.such', ': /none.such: no such file'),
+        ):
+            for options in (
+                ('--licence-token',),
+                ('--repository', 'https://x ./', '--repository-key'),
+                ('--facts',),
+            ):
+                option = options[-1]
+                answer = self.render(*self.vgpu, *options, str(path))
+                self.assert_refused(answer, f'{option}{word}')
                 # Once: it is not missing as well.
                 self.assertEqual(1, len(answer.stderr.splitlines()))
+
+    def test_files_without_a_name(self) -> None:
+        for path in ('', f'{self.directory}/'):
+            for option in ('--licence-token', '--facts'):
+                answer = self.render(*self.vgpu, option, path)
+                self.assert_refused(
+                    answer, f'{option} {path}: the name of a file is missing'
+                )
+                self.assertEqual(1, len(answer.stderr.splitlines()))
+
+    def test_sections_and_options_that_have_no_effect(self) -> None:
+        self.config.write_text(
+            '[guest]\ndriver = none\ndrivr = datacenter\n'
+            '[GUEST_flavor_Gpu.k8s]\ncdi = false\n'
+            '[guest_project_0f1e]\nsomething = else\n'
+            '[guest_flavor_other]\nalso = not read\n'
+            '[DEFAULT]\nfoo = bar\n'
+        )
+        for options, expected in (
+            ((), ()),
+            (('--flavor', 'gpu.K8S'), ()),
+            (
+                ('--flavor', 'gpu.k8'),
+                (
+                    'warning: --flavor gpu.k8 changes nothing: the '
+                    'configuration has no options in [guest_flavor_gpu.k8]. '
+                    'Did you mean Gpu.k8s?',
+                ),
+            ),
+            (
+                ('--flavor', 'x', '--project', 'research'),
+                (
+                    'warning: --flavor x changes nothing: the configuration '
+                    'has no options in [guest_flavor_x].',
+                    'warning: --project research changes nothing: the '
+                    'configuration has no options in '
+                    '[guest_project_research].',
+                ),
+            ),
+        ):
+            answer = self.render(*options)
+            self.assertEqual(0, answer.code, answer.stderr)
+            self.assertEqual(
+                [
+                    *expected,
+                    f'warning: [guest]drivr in {self.config} is not an '
+                    'option. Did you mean driver?',
+                ],
+                answer.stderr.splitlines(),
+            )
+        answer = self.render('--project', '0f1e')
+        self.assertIn('[guest_project_0f1e]something in ', answer.stderr)
 
     def test_facts_that_do_not_say_the_driver(self) -> None:
         """It is said once, and no driver is asked for as well."""

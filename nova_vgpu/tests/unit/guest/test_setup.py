@@ -496,6 +496,12 @@ class TestProblems(testtools.TestCase):
             )
             self.assertIn('is not "URI SUITE COMPONENT..."', problem, text)
 
+    def test_a_key_without_its_repository(self) -> None:
+        for key, count in ((KEY, 1), ('', 1), ('not a key', 2)):
+            problems = setup.find_problems(change(WHOLE, repository_key=key))
+            self.assertEqual(count, len(problems), key)
+            self.assertIn('Give --repository, or leave', problems[0])
+
     def test_no_problem_shows_a_secret(self) -> None:
         for request in (
             change(VGPU, licence_token=b'secret secret'),
