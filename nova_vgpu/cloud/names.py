@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Names that other people gave, made safe for a terminal."""
+"""Names that other people gave, and that are shown or asked for."""
 
 
 def printable(name: str) -> str:
@@ -23,3 +23,16 @@ def printable(name: str) -> str:
         char if char.isprintable() else char.encode('unicode_escape').decode()
         for char in name
     )
+
+
+def is_text(name: str) -> bool:
+    """Whether a service can be asked for it.
+
+    Arguments of programs can have bytes that are not UTF-8. Python keeps them
+    as characters that cannot be sent.
+    """
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -83,11 +83,7 @@ class ImageStore:
         """
         shown = names.printable(wanted)
         with service_errors.explain('Glance', f'show image {shown}'):
-            found = self._find_by_id(wanted) or [
-                image
-                for image in self._images.images(name=wanted)
-                if image.name == wanted
-            ]
+            found = self._find_by_id(wanted) or self._find_by_name(wanted)
         if not found:
             raise exception.NotInCloud(
                 f'Glance has no image {shown} that this account can see.'
@@ -114,6 +110,15 @@ class ImageStore:
             return [self._images.get_image(str(uuid.UUID(wanted)))]
         except (ValueError, sdk_exceptions.NotFoundException):
             return []
+
+    def _find_by_name(self, wanted: str) -> list[typing.Any]:
+        if not names.is_text(wanted):
+            return []
+        return [
+            image
+            for image in self._images.images(name=wanted)
+            if image.name == wanted
+        ]
 
 
 def _make_image(found: typing.Any) -> Image:

@@ -90,6 +90,8 @@ def _find_by_uuid(asked: services.Services, wanted: str) -> list[NovaServer]:
 
 def _find_by_name(asked: services.Services, wanted: str) -> list[NovaServer]:
     """All servers of this name; Nova takes it for a regular expression."""
+    if not names.is_text(wanted):
+        return []
     name = _SPECIAL.sub(lambda match: f'\\{match[0]}', wanted)
     what, path, query = 'list servers', '/servers/detail', f'^{name}$'
     answer = asked.try_nova(

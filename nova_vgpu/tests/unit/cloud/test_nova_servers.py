@@ -91,6 +91,13 @@ class TestFind(testtools.TestCase):
             )
             self.assertIn(expected, str(error))
 
+    def test_a_name_that_is_not_utf_8_is_not_asked_for(self) -> None:
+        nova = Nova()
+        error = self.assertRaises(
+            exception.NotInCloud, nova_servers.find, nova.services, 'w\udcff'
+        )
+        self.assertIn(r'Nova has no server w\udcff, or you ', str(error))
+
 
 class TestParse(testtools.TestCase):
     def test_what_only_administrators_are_told(self) -> None:
