@@ -24,6 +24,7 @@ from nova_vgpu.cmd import option_files
 from nova_vgpu.guest import cloud_config
 from nova_vgpu.guest import facts_file
 from nova_vgpu.guest import merging
+from nova_vgpu.guest import option_names
 from nova_vgpu.guest import setup
 from nova_vgpu.host import files
 from nova_vgpu.host import state
@@ -92,18 +93,20 @@ class CloudInit(base.Command):
                 said, problems = facts_file.parse(
                     text.decode(errors='replace')
                 )
-        configured, invalid = self._read_configuration(parsed_args)
+        sections, invalid = self._read_configuration(parsed_args)
         problems += invalid
         # Not missing as well, if what would say it cannot be used.
-        unknown = [{'driver': setup.NO_DRIVER}] if problems else []
-        request, wrong = merging.make_request(
-            [vars(parsed_args), said, *configured, *unknown], option_files.read
+        unknown = {'driver': setup.NO_DRIVER} if problems else {}
+        places = [vars(parsed_args), said, *sections.values(), unknown]
+        request, wrong = merging.make_request(places, option_files.read)
+        named = option_names.name_sections(
+            wrong, places, ['', '', *sections, '']
         )
-        return request, problems + wrong
+        return request, problems + named
 
     def _read_configuration(
         self, parsed_args: argparse.Namespace
-    ) -> tuple[list[dict[str, typing.Any]], tuple[str, ...]]:
+    ) -> tuple[dict[str, dict[str, typing.Any]], tuple[str, ...]]:
         # Not at the top: importing oslo.config is slow.
         from nova_vgpu.cmd import guest_sections
         from nova_vgpu.conf import guest

@@ -75,18 +75,18 @@ def make_registrar(
 
 def read(
     conf: cfg.ConfigOpts, groups: Sequence[str]
-) -> tuple[list[dict[str, typing.Any]], tuple[str, ...]]:
+) -> tuple[dict[str, dict[str, typing.Any]], tuple[str, ...]]:
     """The values of each section, and all that are invalid.
 
     None is what is not set, and what is invalid.
     """
-    sections: list[dict[str, typing.Any]] = []
+    sections: dict[str, dict[str, typing.Any]] = {}
     problems = []
     for group in groups:
-        sections.append({})
+        sections[group] = {}
         for option in guest_options():
             value, reason = opts.read_option(conf, group, option.dest)
-            sections[-1][option.dest] = value
+            sections[group][option.dest] = value
             if reason:
                 cure = ' Set it to true or false.'
                 problems.append(

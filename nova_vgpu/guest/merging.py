@@ -51,13 +51,21 @@ Read = Callable[[str, str | None], tuple[bytes | None, Problems]]
 
 def merge(places: Sequence[Place]) -> dict[str, typing.Any]:
     """The values that count, from the first place that has any of a set."""
-    merged = {}
+    return {
+        name: places[number].get(name)
+        for name, number in find_origins(places).items()
+    }
+
+
+def find_origins(places: Sequence[Place]) -> dict[str, int]:
+    """The number of the place that each option is taken from."""
+    found = {}
     for names in TOGETHER:
-        for place in places:
+        for number, place in enumerate(places):
             if any(place.get(name) is not None for name in names):
-                merged.update({name: place.get(name) for name in names})
+                found.update(dict.fromkeys(names, number))
                 break
-    return merged
+    return found
 
 
 def make_request(

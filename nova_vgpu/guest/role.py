@@ -28,6 +28,7 @@ from nova_vgpu.guest import cloud_config
 from nova_vgpu.guest import facts
 from nova_vgpu.guest import facts_file
 from nova_vgpu.guest import merging
+from nova_vgpu.guest import option_names
 from nova_vgpu.guest import setup
 
 PREFIX = 'gpu_guest_'
@@ -43,18 +44,10 @@ OPTIONS = tuple(
 FAMILY = 'Debian'
 
 _CURE = 'Become root (become: true), or set is_virtual_gpu.'
-# Messages name the options of the command, in which these are different.
 _VARIABLES = {
-    '--licence-token': f'{PREFIX}licence_token_file',
-    '--licence-server': f'{PREFIX}licence_servers',
-    '--gpu-cluster': 'is_gpu_cluster',
-    **{
-        f'--{name.replace("_", "-")}': f'{PREFIX}{name}'
-        for name in OPTIONS
-        if not name.startswith('licence_')
-    },
+    option: 'is_gpu_cluster' if name in _OVERRIDDEN else f'{PREFIX}{name}'
+    for name, option in option_names.COMMAND_OPTIONS.items()
 }
-_OPTION = re.compile(r'--[a-z][a-z0-9-]*')
 _DRIVERS: Mapping[bool | None, str] = {
     True: facts.VGPU_GUEST,
     False: facts.DATACENTER,
@@ -173,5 +166,4 @@ def parse_boolean(value: typing.Any) -> bool | None:
 
 def name_variables(problem: str) -> str:
     """A message of the command, with the names of the variables."""
-    text = _OR_FACTS.sub('', problem)
-    return _OPTION.sub(lambda it: _VARIABLES.get(it[0], it[0]), text)
+    return option_names.rename(_OR_FACTS.sub('', problem), _VARIABLES)

@@ -286,8 +286,8 @@ def _check_choices(request: Request) -> Iterator[str]:
         )
     elif request.driver not in DRIVERS:
         yield (
-            f'The driver {request.driver!r} cannot be set up: it is not one '
-            f'of {", ".join(DRIVERS)}. A guest whose driver is in its kernel '
+            f'--driver {request.driver!r} cannot be set up: it is not one of '
+            f'{", ".join(DRIVERS)}. A guest whose driver is in its kernel '
             'or image needs --driver none.'
         )
     elif request.driver == facts.DATACENTER:

@@ -177,7 +177,7 @@ class TestRendering(CloudInitTestCase):
         self.load(self.render('--driver', 'datacenter'))
         self.assert_refused(
             self.render('--driver', 'datacenter', '--flavor', 'new'),
-            'Give --driver-sha256',
+            'Give [guest_flavor_new]driver_sha256',
         )
 
     def test_a_project_counts_before_a_flavor(self) -> None:
@@ -214,6 +214,44 @@ class TestRendering(CloudInitTestCase):
         files = self.load(self.render('--flavor', 'gpu.k8s'))
         self.assertIn(device_plugin.MANIFEST, files)
 
+    def test_what_is_refused_is_named_as_it_is_written(self) -> None:
+        self.config.write_text(
+            '[guest]\n'
+            'driver = banana\n'
+            'driver_source = https://x/a.run\n'
+            f'licence_token_file = {self.directory}/gone\n'
+            'licence = vcs\n'
+            '[guest_flavor_f]\n'
+            'driver = datacenter\n'
+            'vgpu_type = T4-2Q\n'
+            '[guest_project_p]\n'
+            'container_runtime = podman\n'
+            'host_driver = new\n'
+        )
+        self.assert_refused(
+            self.render('--container-runtime', 'docker'),
+            "[guest]driver 'banana' cannot be set up",
+            "[guest]licence 'vcs' is not one of",
+        )
+        self.assert_refused(
+            self.render('--flavor', 'f', '--project', 'p'),
+            "[guest_project_p]container_runtime 'podman' is not",
+            "and [guest_flavor_f]vgpu_type is 'T4-2Q'. Give "
+            '[guest_flavor_f]driver vgpu-guest',
+            # Given to the command, it would be that of no source.
+            'is not known. Give [guest]driver_sha256,',
+            "[guest_project_p]host_driver 'new' is not a version",
+        )
+        self.assert_refused(
+            self.render('--driver', 'vgpu-guest', '--host-driver', 'old'),
+            f'[guest]licence_token_file: {self.directory}/gone: no such file',
+            "--host-driver 'old' is not a version",
+        )
+        self.assert_refused(
+            self.render('--driver', 'vgpu-guest', '--driver-source', 'a b'),
+            "--driver-source 'a b' is neither",
+        )
+
     def test_invalid_values_of_all_sections_are_named(self) -> None:
         self.config.write_text(
             '[guest]\n'
@@ -238,7 +276,7 @@ class TestRendering(CloudInitTestCase):
                 '[guest_flavor_gpu.k8s]cdi is invalid: Unexpected boolean',
                 '[guest]driver is invalid: no such option nothing in',
                 '[guest]gpu_cluster is invalid: Unexpected boolean value',
-                "--licence 'vcs' is not one of",
+                "[guest_flavor_gpu.k8s]licence 'vcs' is not one of",
                 'Where the licence is from is not known.',
             ),
             answer.stderr.splitlines(),
