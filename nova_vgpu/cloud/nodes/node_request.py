@@ -43,6 +43,12 @@ _REFERENCE = re.compile(
     r':(?P<version>[A-Za-z0-9_][A-Za-z0-9._-]{0,127})'
 )
 
+# What the operator adds to the tag of a driver (resolveDriverTag in its
+# controllers/object_controls.go), by the distributions that it knows.
+_DISTRIBUTION = re.compile(
+    r'-(centos|rhcos|rhel|rocky|sles|sl-micro|ubuntu)[0-9][0-9.]*\Z'
+)
+
 
 class APIVersion(enum.Enum):
     """The version of the kinds of Cluster API and of its provider."""
@@ -142,14 +148,23 @@ def find_problems(request: ClusterRequest) -> Iterator[str]:
     yield from option_checks.find_version_problems(
         '--kubernetes-version', request.kubernetes_version
     )
+    yield from _find_bad_references(request)
+
+
+def _find_bad_references(request: ClusterRequest) -> Iterator[str]:
     for option, reference in (
         ('--driver-image', request.driver.image),
         ('--smoke-image', request.smoke_image),
     ):
         if reference is not None and parse_reference(reference) is None:
-            yield option_checks.refuse(
-                option, reference, 'registry.example.org/gpu/name:1'
-            )
+            example = 'registry.example.org/gpu/name:1'
+            yield option_checks.refuse(option, reference, example)
+    match = _DISTRIBUTION.search(request.driver.image or '')
+    if match:
+        yield (
+            f'--driver-image ends in {match[0]}: leave that out, as the GPU '
+            "operator adds the distribution of a node to the driver's tag."
+        )
 
 
 def find_choice_problems(choice: node_gpus.FlavorChoice) -> Iterator[str]:

@@ -41,6 +41,8 @@ class TestProblems(testtools.TestCase):
             {'nodes': LARGEST, 'root_volume_gib': LARGEST},
             {'control_plane': ControlPlane(LARGEST, 'plain')},
             {'key_name': 'k' * 255},
+            {'driver': Driver(image='a/vgpu-ubuntu24.04:580.95.05-grid')},
+            {'smoke_image': 'a/cuda:vectoradd-ubuntu24.04'},
             {'key_name': 'Lübeck "1"', 'failure_domain': 'gpu zone'},
             {'smoke_image': 'localhost:5000/cuda/vector_add:1'},
             {'cluster': 'x' * 31},
@@ -114,6 +116,14 @@ class TestProblems(testtools.TestCase):
             ({'smoke_image': 'vectoradd'}, '--smoke-image vectoradd'),
             ({'driver': Driver(image='a/b')}, '--driver-image a/b'),
             ({'driver': Driver(image='a/b:1 x')}, '--driver-image a/b:1 x'),
+            (
+                {'driver': Driver(image='a/b:580.95.05-ubuntu24.04')},
+                '--driver-image ends in -ubuntu24.04: leave that out',
+            ),
+            (
+                {'driver': Driver(image='a/b:580.95.05-rhel9.6')},
+                '--driver-image ends in -rhel9.6: leave that out',
+            ),
             (
                 {'driver': Driver(licence_secret='a/b')},
                 '--licence-secret a/b is not valid',
