@@ -22,6 +22,7 @@ from collections.abc import Mapping
 import contextlib
 import dataclasses
 import math
+import re
 import typing
 import urllib.parse
 
@@ -32,6 +33,8 @@ from nova_vgpu import exception
 from nova_vgpu.cloud import names
 
 _TIMEOUT = 10.0
+# What a header can have.
+_TOKEN = re.compile(r'[!-~]+')
 # What an answer of another form leads to.
 _WRONG_FORM = (ValueError, TypeError, LookupError, AttributeError)
 _KEYS = frozenset({'url', 'ca', 'username', 'password', 'token', 'timeout'})
@@ -81,16 +84,18 @@ def parse_settings(given: typing.Any, name: str) -> Settings | None:
         name,
         _parse_url(name, str(given['url'])),
         given.get('ca') or True,
-        given.get('username'),
-        given.get('password') or '',
-        given.get('token'),
+        _parse_text(given.get('username')),
+        _parse_text(given.get('password')) or '',
+        _parse_token(name, given.get('token')),
         _parse_timeout(name, given.get('timeout', _TIMEOUT)),
     )
 
 
 def _parse_url(name: str, given: str) -> str:
-    url = urllib.parse.urlsplit(given)
-    if url.scheme not in ('http', 'https') or not url.hostname:
+    url = None
+    with contextlib.suppress(ValueError):
+        url = urllib.parse.urlsplit(given)
+    if url is None or url.scheme not in ('http', 'https') or not url.hostname:
         raise _wrong(
             name, '"url" has to be like https://prometheus.example:9090'
         )
@@ -99,6 +104,23 @@ def _parse_url(name: str, given: str) -> str:
             name, 'put the user into "username" and "password", not "url"'
         )
     return given.rstrip('/')
+
+
+def _parse_text(given: typing.Any) -> str | None:
+    """A password may be written as a number."""
+    return None if given is None else str(given)
+
+
+def _parse_token(name: str, given: typing.Any) -> str | None:
+    token = _parse_text(given)
+    if token is not None and not _TOKEN.fullmatch(token):
+        # Not the token itself. A line break is that of the file it is from.
+        raise _wrong(
+            name,
+            '"token" has to be characters of ASCII without spaces and line '
+            'breaks',
+        )
+    return token
 
 
 def _parse_timeout(name: str, given: typing.Any) -> float:
@@ -130,7 +152,11 @@ def ask(settings: Settings, query: str) -> tuple[Sample, ...]:
             f'The certificate of {place} is not trusted. Set "ca" in '
             f'{settings.name} to the file of its CA.'
         ) from error
-    except (requests.exceptions.RequestException, OSError) as error:
+    except (
+        requests.exceptions.RequestException,
+        OSError,
+        ValueError,  # a host that cannot be one
+    ) as error:
         raise exception.CloudError(
             f'{place} cannot be reached: {type(error).__name__}. Check "url" '
             f'and "ca" in {settings.name}.'
@@ -169,8 +195,9 @@ class _Token(requests.auth.AuthBase):
 def _send(settings: Settings, query: str) -> requests.Response:
     auth: requests.auth.AuthBase | None = None
     if settings.username is not None:
+        # Text would be sent in Latin-1, which does not have all characters.
         auth = requests.auth.HTTPBasicAuth(
-            settings.username, settings.password
+            settings.username.encode(), settings.password.encode()
         )
     elif settings.token is not None:
         auth = _Token(settings.token)

@@ -119,6 +119,12 @@ class TestAsk(ServerTestCase):
             [headers.get('Authorization') for _, headers in self.requests],
         )
 
+    def test_a_password_with_any_characters(self) -> None:
+        self.ask(username='ü', password='€')
+        ((_path, headers),) = self.requests
+        basic = base64.b64encode('ü:€'.encode()).decode()
+        self.assertEqual(f'Basic {basic}', headers.get('Authorization'))
+
     def test_a_token_counts_before_what_is_in_netrc(self) -> None:
         netrc = self.useFixture(fixtures.TempDir()).join('netrc')
         pathlib.Path(netrc).write_text('default login a password b\n')
@@ -151,6 +157,11 @@ class TestAsk(ServerTestCase):
         text = self.fail_to_ask(token=HIDDEN)
         self.assertIn('Prometheus at http://127.0.0.1:1 cannot', text)
         self.assertNotIn('secret', text)
+
+    def test_a_name_that_no_host_can_have(self) -> None:
+        for host in ('a' * 64, 'a..b', 'a b'):
+            self.url = f'http://{host}'
+            self.assertIn('cannot be reached', self.fail_to_ask())
 
     def test_a_file_of_cas_that_is_not_there(self) -> None:
         self.url = self.url.replace('http', 'https')
@@ -224,6 +235,13 @@ class TestSettings(testtools.TestCase):
         assert settings is not None
         self.assertEqual(2.5, settings.timeout)
 
+    def test_a_password_may_be_a_number(self) -> None:
+        settings = self.read(
+            {'url': 'https://p.example', 'username': 5, 'password': 7}
+        )
+        assert settings is not None
+        self.assertEqual(('5', '7'), (settings.username, settings.password))
+
     def test_secrets_are_not_printed(self) -> None:
         settings = prometheus.Settings(
             NAME, 'u', True, 'u', 'secret', 'secret'
@@ -238,6 +256,11 @@ class TestSettings(testtools.TestCase):
             ({'url': 'p.example:9090'}, 'https://'),
             ({'url': 'file:///etc/passwd'}, 'https://'),
             ({'url': 'http://u:secret@p.example'}, '"username"'),
+            ({'url': 'http://[p.example'}, 'https://'),
+            ({'url': url, 'token': 'secret\n'}, '"token"'),
+            ({'url': url, 'token': 'my secret'}, '"token"'),
+            ({'url': url, 'token': 'secrét'}, '"token"'),
+            ({'url': url, 'token': ''}, '"token"'),
             ({'url': url, 'user': 'u'}, 'user is unknown'),
             ({'url': url, 'timeout': 0}, '"timeout"'),
             ({'url': url, 'timeout': 'soon'}, '"timeout"'),
