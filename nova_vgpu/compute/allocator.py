@@ -38,7 +38,6 @@ from nova_vgpu.compute import planner as vgpu_planner
 from nova_vgpu.compute import reconciler as vgpu_reconciler
 from nova_vgpu.compute import usage as vgpu_usage
 from nova_vgpu.compute import vgpu_devices
-from nova_vgpu.host import virtual_functions
 from nova_vgpu.reconcile import vgpu_facts
 
 LOG = logging.getLogger(__name__)
@@ -235,8 +234,7 @@ class Allocator:
         gpu, vgpu_type = assigned.gpu, assigned.type
         if gpu.framework is values.Framework.VENDOR_VFIO:
             (vf,) = (vf for vf in gpu.vfs if vf.name == function)
-            number = virtual_functions.number_of(vgpu_type)
-            self._devices.write_type(str(vf.address), number)
+            self._devices.set_type(str(vf.address), vgpu_type.id)
             created = function
             # If the next one fails, it is released.
             self._usage.pending.add([created])

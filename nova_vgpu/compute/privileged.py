@@ -15,14 +15,15 @@
 
 Nova's own privileged helper does it. That is allowed to start on every host
 that runs Nova, so nothing has to be added to the host's rules; and all that
-can be asked of it here is to write a number to one kind of file.
+can be asked of it here is to set the type of a virtual function.
 """
 
 import nova.privsep
 
 from nova_vgpu.host import files
 from nova_vgpu.host import sysfs
-from nova_vgpu.host import virtual_functions
+from nova_vgpu.host.type_backends import nvidia
+from nova_vgpu.host.type_backends import timeout
 
 #: Setting a type takes a moment. If the kernel does not come back, all that is
 #: privileged in Nova would soon be waiting for it: the helper has few threads.
@@ -30,7 +31,7 @@ _SECONDS = 30.0
 
 
 @nova.privsep.sys_admin_pctxt.entrypoint  # type: ignore[untyped-decorator]
-def write_type(address: str, number: int) -> None:
-    """Set the type of a virtual function, or take it back with 0."""
-    tree = files.Files(sysfs.DEFAULT_ROOT)
-    virtual_functions.write_type_in_time(tree, address, number, _SECONDS)
+def set_type(function: str, type_id: str | None) -> None:
+    """Set the type of a virtual function, or clear it with None."""
+    backend = nvidia.NvidiaTypes(files.Files(sysfs.DEFAULT_ROOT))
+    timeout.set_type(backend, function, type_id, _SECONDS)

@@ -211,7 +211,7 @@ class Reconciler:
             vgpu_executor.VGPUAccess(
                 tree=self._planner.sysfs or files.Files(sysfs.DEFAULT_ROOT),
                 connection=self._devices.connection,
-                write_type=self._write_type,
+                set_type=self._set_type,
                 exclude_claims=contextlib.nullcontext,
                 create=contextlib.nullcontext,
                 read_host=lambda: values.Host(self._planner.make_plan().gpus),
@@ -242,10 +242,10 @@ class Reconciler:
         self._failures.forget(f'Could not {step}')
         return True
 
-    def _write_type(self, address: str, number: int) -> None:
+    def _set_type(self, function: str, type_id: str | None) -> None:
         """Set a type by Nova's privileged helper."""
         try:
-            self._devices.write_type(address, number)
+            self._devices.set_type(function, type_id)
         except TimeoutError as error:
             raise exception.StepTimedOut(f'{error}.', _SEE_LOG) from error
         except OSError as error:

@@ -85,13 +85,13 @@ class VGPUDevices:
         self.nova = nova
         self.connection = Connection(nova)
 
-    def write_type(self, address: str, number: int) -> None:
-        """Make a vGPU of a virtual function; 0: make it free again.
+    def set_type(self, function: str, type_id: str | None) -> None:
+        """Make a vGPU of a virtual function; None: make it free again.
 
         :raises OSError: if the kernel, or Nova's privileged helper, refuses.
         """
         try:
-            privileged.write_type(address, number)
+            privileged.set_type(function, type_id)
         except (
             ImportError,  # it runs where this project is not installed
             comm.PrivsepTimeout,

@@ -19,9 +19,19 @@ raises one exception that names the file.
 
 from collections.abc import Mapping
 import errno
+import functools
 import os
 import re
 import stat
+import sys
+
+from nova_vgpu import values
+from nova_vgpu.host import type_backends
+
+Path = tuple[str, ...]
+
+#: The directories of PCI functions.
+PCI: Path = ('bus', 'pci', 'devices')
 
 # A sysfs attribute is at most one page. Larger "files" are not sysfs.
 _USUAL_BYTES = 4096
@@ -30,14 +40,19 @@ _READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
 _LEADING_AWAY = frozenset(('', '.', '..'))
 _FUNCTION = r'[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]'
 # Every file of sysfs that this project writes to.
-_WRITABLE = re.compile(
-    rf'bus/pci/devices/{_FUNCTION}/sriov_numvfs'
-    rf'|bus/pci/devices/{_FUNCTION}/driver_override'
-    rf'|bus/pci/devices/{_FUNCTION}/nvidia/current_vgpu_type'
-    r'|bus/pci/drivers/pci-pf-stub/unbind'
-    r'|bus/pci/drivers_probe',
-    re.ASCII,
+WRITABLE = (
+    rf'bus/pci/devices/{_FUNCTION}/sriov_numvfs',
+    rf'bus/pci/devices/{_FUNCTION}/driver_override',
+    *(rf'bus/pci/devices/{_FUNCTION}/{f}' for f in type_backends.WRITABLE),
+    r'bus/pci/drivers/pci-pf-stub/unbind',
+    r'bus/pci/drivers_probe',
 )
+_WRITABLE = re.compile('|'.join(WRITABLE), re.ASCII)
+_NUMBERS = {
+    10: re.compile(r'[0-9]{1,9}', re.ASCII),
+    16: re.compile(r'0x[0-9a-f]{1,8}', re.ASCII | re.IGNORECASE),
+}
+_HIGHEST = 0xFFFFFFFF
 
 
 class Unreadable(Exception):
@@ -53,6 +68,10 @@ class Unreadable(Exception):
     def __reduce__(self) -> tuple[type, tuple[str, str, bool]]:
         """Pickle with all arguments, for other processes."""
         return type(self), (self.path, self.reason, self.gone)
+
+    def as_fault(self, device: str) -> values.ReadFault:
+        """The fault of a device whose file or directory this is."""
+        return values.ReadFault(device, self.path, self.reason)
 
 
 class Files:
@@ -76,6 +95,40 @@ class Files:
         if '\0' in text:
             raise Unreadable(path, 'is not UTF-8 text')
         return text.strip()
+
+    def find_text(self, *parts: str) -> str | None:
+        """The text of a file; None if it does not exist.
+
+        :raises Unreadable: if it cannot be read.
+        """
+        try:
+            return self.read(*parts)
+        except Unreadable as error:
+            if error.gone:
+                return None
+            raise
+
+    def read_number(
+        self, *parts: str, base: int = 10, highest: int = _HIGHEST
+    ) -> int:
+        """The number in a file.
+
+        :raises Unreadable: also if it is not a number, or too high.
+        """
+        text = self.read(*parts)
+        number = _parse_number(text, base)
+        if number is not None and number <= highest:
+            return number
+        wanted = 'a number' if base == 10 else 'a hexadecimal number'
+        raise self.unexpected(
+            text, wanted if number is None else 'a number of 16 bits', *parts
+        )
+
+    def unexpected(self, text: str, wanted: str, *parts: str) -> Unreadable:
+        """The error for a file with an unexpected text."""
+        return Unreadable(
+            self.path(*parts), f'holds {text[:40]!r} instead of {wanted}'
+        )
 
     def read_binary(self, *parts: str) -> bytes:
         """The content of a file that is not text.
@@ -176,6 +229,26 @@ class Files:
         except OSError as error:
             raise _unreadable(path, error) from error
 
+    def link_name(self, *parts: str) -> str:
+        """The last part of the target of a symbolic link.
+
+        :raises Unreadable: also if it is not a link.
+        """
+        # Hundreds of functions have the same driver, or type.
+        return sys.intern(self.link(*parts).rstrip('/').split('/')[-1])
+
+    def find_link_name(self, *parts: str) -> str | None:
+        """The same; None if there is no such link.
+
+        :raises Unreadable: if it is not a link, or cannot be read.
+        """
+        try:
+            return self.link_name(*parts)
+        except Unreadable as error:
+            if error.gone:
+                return None
+            raise
+
     def path(self, *parts: str) -> str:
         """The path of something below the root.
 
@@ -203,6 +276,12 @@ def read_stamp(path: str) -> object:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_mtime_ns, found.st_size
+
+
+# Hundreds of functions have the same numbers.
+@functools.lru_cache(maxsize=4096)
+def _parse_number(text: str, base: int) -> int | None:
+    return int(text, base) if _NUMBERS[base].fullmatch(text) else None
 
 
 def _printable(name: str) -> str:

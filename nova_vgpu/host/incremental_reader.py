@@ -21,12 +21,10 @@ the same objects: the kernel numbers them
 
 ::
 
-    bus/pci/devices         the same functions?      else read everything
-    <GPU>/driver, <GPU>/sriov_numvfs, <one function>/mdev_supported_types
-                            the same driver, types?  else read this GPU
-    bus/mdev/devices        the vGPUs                read if they are new
-    .../available_instances, nvidia/current_vgpu_type
-                            free capacity            read each time
+    the functions on the bus              the same?   else read everything
+    a GPU's driver, VFs and types         the same?   else read this GPU
+    the mdevs on their bus                            read if they are new
+    free capacity, and types that are set             read each time
 
 All functions of a GPU name the same types, or the GPU is read again until they
 do; from then on one of them is read for all. A function that shows types, or
@@ -47,14 +45,12 @@ import threading
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import pci_functions
 from nova_vgpu.host import sysfs
+from nova_vgpu.host import type_backends
+from nova_vgpu.host.type_backends import mdev
+from nova_vgpu.host.type_backends import nvidia
 
 Marks = Mapping[str, object]
-#: By the name of the directory of the function that they are on.
-VGPUs = Mapping[str, tuple[values.VGPU, ...]]
-
-_MDEVS = ('bus', 'mdev', 'devices')
 
 
 class _Unsure(Exception):
@@ -74,87 +70,12 @@ class _Known:
     place: str
     places: tuple[str, ...]
     mark: object
-    types: pci_functions.Source | None
+    types: mdev.Source | None
     asked: tuple[values.VGPUType, ...]
 
     @property
-    def where(self) -> pci_functions.Path:
-        return (*pci_functions.PCI, self.place)
-
-
-class _MdevBus:
-    """The mdevs of one host, from their bus; not for several threads at once.
-
-    ::
-
-        bus/mdev/devices/<uuid> -> ../../../devices/.../<parent>/<uuid>
-
-    New mdevs are read, and so is one that replaced another of the same name.
-    """
-
-    def __init__(
-        self, tree: files.Files, reader: pci_functions.FunctionReader
-    ) -> None:
-        self._tree = tree
-        self._reader = reader
-        #: The mdevs with their places, and all of their marks.
-        self._mdevs: dict[str, tuple[str, values.VGPU]] = {}
-        self._marks: Mapping[str, object] = {}
-        self._by_place: VGPUs = {}
-
-    def list_marked(self) -> Mapping[str, object]:
-        """The names of all mdevs; a host without mdevs has no such bus.
-
-        :raises Unreadable: if they cannot be listed.
-        """
-        try:
-            return self._tree.list_marked(*_MDEVS)
-        except files.Unreadable as error:
-            if not error.gone:
-                raise
-            return {}
-
-    def read(self) -> VGPUs:
-        """Every mdev; new ones and replacements are read.
-
-        :raises Unreadable: if one cannot be read, or its parent is not a PCI
-        function.
-        """
-        marks = self.list_marked()
-        if marks == self._marks:
-            return self._by_place
-        mdevs = {
-            name: self._mdevs[name]
-            if self._marks.get(name) == mark
-            else self.read_one(name)
-            for name, mark in marks.items()
-        }
-        by_place: dict[str, list[values.VGPU]] = {}
-        for place, vgpu in mdevs.values():
-            by_place.setdefault(place, []).append(vgpu)
-        self._mdevs, self._marks = mdevs, marks
-        self._by_place = {
-            place: tuple(sorted(on_it, key=lambda vgpu: vgpu.name))
-            for place, on_it in by_place.items()
-        }
-        return self._by_place
-
-    def read_one(self, name: str) -> tuple[str, values.VGPU]:
-        """The directory of an mdev's parent, and the mdev.
-
-        :raises Unreadable: if it cannot be read, or its parent is not a PCI
-        function.
-        """
-        path = self._tree.path(*_MDEVS, name)
-        if not pci_functions.is_uuid(name):
-            raise files.Unreadable(path, 'is not an mdev')
-        *_, parent, _ = self._tree.link(*_MDEVS, name).split('/')
-        try:
-            device = values.PciAddress.parse(parent).node_device_name
-        except values.MalformedAddress as error:
-            raise files.Unreadable(path, str(error)) from error
-        type_id = self._reader.link_name(*_MDEVS, name, 'mdev_type')
-        return parent, values.VGPU(device, type_id, name.lower())
+    def where(self) -> files.Path:
+        return (*files.PCI, self.place)
 
 
 class IncrementalReader:
@@ -166,19 +87,18 @@ class IncrementalReader:
     def __init__(
         self,
         tree: files.Files,
-        is_wanted: pci_functions.IsWanted | None = None,
+        is_wanted: mdev.IsWanted | None = None,
     ) -> None:
         self.tree = tree
         self._is_wanted = is_wanted
         self._faults: list[values.ReadFault] = []
-        self._reader = pci_functions.FunctionReader(tree, self._faults)
         self._lock = threading.Lock()
         self._on_bus: Marks = {}
         #: The same, for GPUs that are read again; only if there are any.
         self._addresses: dict[values.PciAddress, str] = {}
         self._host = values.Host()
         self._known: dict[str, _Known] = {}
-        self._mdevs = _MdevBus(tree, self._reader)
+        self._mdevs = mdev.MdevBus(tree)
 
     def read(self) -> values.Host:
         """The host as it is now; the same object if nothing has changed.
@@ -217,11 +137,11 @@ class IncrementalReader:
                 f'mdevs cannot be listed: {error}'
             ) from error
 
-    def find_parent(self, mdev: str) -> str | None:
+    def find_parent(self, uuid: str) -> str | None:
         """The parent function of an mdev; None if the mdev does not exist."""
         with self._lock:
             try:
-                return self._mdevs.read_one(mdev)[1].function
+                return self._mdevs.read_one(uuid)[1].function
             except files.Unreadable:
                 return None
 
@@ -230,7 +150,7 @@ class IncrementalReader:
     def _read_anew(self) -> values.Host:
         # First: what appears in the meantime is then seen as new next time.
         try:
-            on_bus: Marks = self.tree.list_marked(*pci_functions.PCI)
+            on_bus: Marks = self.tree.list_marked(*files.PCI)
         except files.Unreadable:
             on_bus = {}  # and the scan says so
         self._known, self._addresses = {}, {}
@@ -244,7 +164,7 @@ class IncrementalReader:
         return self._host
 
     def _learn(
-        self, gpu: values.PhysicalGPU, source: pci_functions.Source | None
+        self, gpu: values.PhysicalGPU, source: mdev.Source | None
     ) -> None:
         """Cache a GPU that can be read incrementally from now on."""
         place = str(gpu.address)
@@ -263,10 +183,10 @@ class IncrementalReader:
     def _read_again(self) -> values.Host | None:
         """The host, if the rest of it is certainly unchanged."""
         try:
-            on_bus = self.tree.list_marked(*pci_functions.PCI)
+            on_bus = self.tree.list_marked(*files.PCI)
             if on_bus != self._on_bus or self._host.faults:
                 return None
-            if self._list_virtual_parents(on_bus) or any(
+            if not on_bus.keys() >= set(mdev.list_parents(self.tree)) or any(
                 gpu.address is None for gpu in self._host.gpus
             ):
                 return None  # the kernel's samples; a host has few of them
@@ -283,7 +203,7 @@ class IncrementalReader:
         return self._host
 
     def _look_at(
-        self, gpu: values.PhysicalGPU, vgpus: VGPUs
+        self, gpu: values.PhysicalGPU, vgpus: mdev.VGPUs
     ) -> values.PhysicalGPU:
         known = self._known.get(gpu.name)
         if known is not None:
@@ -315,35 +235,24 @@ class IncrementalReader:
         self._learn(found, scan.sources.get(gpu.name))
         return found
 
-    def _list_virtual_parents(self, on_bus: Marks) -> set[str]:
-        """Parents of mdevs that are not PCI devices."""
-        try:
-            return (
-                self.tree.list_marked(*sysfs.MDEV_PARENTS).keys()
-                - on_bus.keys()
-            )
-        except files.Unreadable as error:
-            if not error.gone:  # missing on a host without mdevs
-                raise
-            return set()
-
     # -- one GPU ------------------------------------------------------------
 
-    def _refresh(self, known: _Known, vgpus: VGPUs) -> values.PhysicalGPU:
+    def _refresh(self, known: _Known, vgpus: mdev.VGPUs) -> values.PhysicalGPU:
         """A known GPU as it is now; the same object if nothing has changed."""
         gpu = known.gpu
-        if self._reader.read_driver(known.where) != gpu.driver:
+        driver = self.tree.find_link_name(*known.where, 'driver')
+        if driver != gpu.driver:
             raise _Unsure
         if known.types is not None:
             directory, marks = known.types
             if self.tree.list_marked(*directory) != marks:
                 raise _Unsure
         # VFs are on the bus before their GPU says so.
-        if gpu.sriov is not None and self._reader.count_vfs(
-            known.where
+        if gpu.sriov is not None and sysfs.count_vfs(
+            self.tree, known.where
         ) != len(gpu.vfs):
             raise _Unsure
-        if gpu.vfs and self._has_types(known.where):
+        if gpu.vfs and mdev.has_types(self.tree, known.where):
             raise _Unsure  # then they were late, and those of the VFs go
         own = vgpus.get(known.place, ())
         offers = gpu.offers
@@ -368,15 +277,6 @@ class IncrementalReader:
         self._known[gpu.name] = dataclasses.replace(known, gpu=fresh)
         return fresh
 
-    def _has_types(self, where: pci_functions.Path) -> bool:
-        try:
-            self.tree.mark(*where, 'mdev_supported_types')
-        except files.Unreadable as error:
-            if not error.gone:
-                raise
-            return False
-        return True
-
     def _refresh_vf(
         self,
         vf: values.VirtualFunction,
@@ -385,8 +285,9 @@ class IncrementalReader:
         on_it: tuple[values.VGPU, ...],
     ) -> values.VirtualFunction:
         if vf.vendor_vfio:
-            offers, on_it = self._reader.read_vendor_vfio(
-                vf.name, (*pci_functions.PCI, place)
+            backend = nvidia.NvidiaTypes(self.tree, self._faults)
+            offers, on_it = backend.read(
+                type_backends.Function(vf.name, (*files.PCI, place))
             )
             if self._faults:
                 self._faults.clear()
@@ -408,8 +309,8 @@ class IncrementalReader:
         before: tuple[values.Offer, ...],
     ) -> tuple[values.Offer, ...]:
         """The free capacity of a function."""
-        where = (*pci_functions.PCI, place)
-        answers = [self._reader.read_available(where, t.id) for t in types]
+        where = (*files.PCI, place)
+        answers = [mdev.read_available(self.tree, where, t.id) for t in types]
         if answers == [offer.available for offer in before]:
             return before
         return tuple(map(values.Offer, types, answers))
@@ -420,9 +321,7 @@ def _are_same(now: Iterable[object], before: Iterable[object]) -> bool:
     return all(map(operator.is_, now, before))
 
 
-def _is_complete(
-    gpu: values.PhysicalGPU, source: pci_functions.Source | None
-) -> bool:
+def _is_complete(gpu: values.PhysicalGPU, source: mdev.Source | None) -> bool:
     """Whether every function shows all of its types.
 
     Types appear after the functions, and not all at once.

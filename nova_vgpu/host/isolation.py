@@ -30,7 +30,6 @@ import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import pci_functions
 
 _GROUPS = ('kernel', 'iommu_groups')
 
@@ -39,10 +38,9 @@ def read_isolation(
     tree: files.Files, host: values.Host
 ) -> values.IsolationRead:
     """The isolation of every GPU that is a PCI device."""
-    reader = pci_functions.FunctionReader(tree, [])
     return values.IsolationRead(
         tuple(
-            (gpu.address, _read_gpu(reader, gpu.address))
+            (gpu.address, _read_gpu(tree, gpu.address))
             for gpu in host.gpus
             if gpu.address is not None
         ),
@@ -83,45 +81,42 @@ def _has_groups(tree: files.Files) -> bool:
 
 
 def _read_gpu(
-    reader: pci_functions.FunctionReader, address: values.PciAddress
+    tree: files.Files, address: values.PciAddress
 ) -> values.GPUIsolation:
-    where = (*pci_functions.PCI, str(address))
+    where = (*files.PCI, str(address))
     try:
-        entries = reader.files.list(*where)
+        entries = tree.list(*where)
         is_display = 'graphics' in entries or (
-            'boot_vga' in entries
-            and reader.files.read(*where, 'boot_vga') == '1'
+            'boot_vga' in entries and tree.read(*where, 'boot_vga') == '1'
         )
         if 'iommu_group' not in entries:
             return values.GPUIsolation(is_display=is_display)
         return values.GPUIsolation(
-            _read_group(reader, where),
-            _read_others(reader, where, address),
+            _read_group(tree, where),
+            _read_others(tree, where, address),
             is_display,
         )
     except (files.Unreadable, values.MalformedAddress) as error:
         return values.GPUIsolation(unknown_because=str(error))
 
 
-def _read_group(
-    reader: pci_functions.FunctionReader, where: pci_functions.Path
-) -> int:
+def _read_group(tree: files.Files, where: files.Path) -> int:
     """The number of a function's IOMMU group.
 
     :raises Unreadable: if it is not a number.
     """
-    name = reader.link_name(*where, 'iommu_group')
+    name = tree.link_name(*where, 'iommu_group')
     if not (name.isascii() and name.isdecimal()):
         raise files.Unreadable(
-            reader.files.path(*where, 'iommu_group'),
+            tree.path(*where, 'iommu_group'),
             f'leads to {name[:40]!r} instead of a number',
         )
     return int(name)
 
 
 def _read_others(
-    reader: pci_functions.FunctionReader,
-    where: pci_functions.Path,
+    tree: files.Files,
+    where: files.Path,
     address: values.PciAddress,
 ) -> tuple[values.PciFunction, ...]:
     """The other functions of the group, in order of address.
@@ -129,14 +124,14 @@ def _read_others(
     :raises Unreadable: if one cannot be read.
     :raises MalformedAddress: if one is not a PCI function.
     """
-    names = reader.files.list(*where, 'iommu_group', 'devices')
+    names = tree.list(*where, 'iommu_group', 'devices')
     members = {values.PciAddress.parse(name): name for name in names}
     members.pop(address, None)
     return tuple(
         values.PciFunction(
             member,
-            reader.read_number(*pci_functions.PCI, name, 'class', base=16),
-            reader.read_driver((*pci_functions.PCI, name)),
+            tree.read_number(*files.PCI, name, 'class', base=16),
+            tree.find_link_name(*files.PCI, name, 'driver'),
         )
         for member, name in sorted(members.items())
     )

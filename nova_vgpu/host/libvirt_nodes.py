@@ -31,7 +31,10 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import node_xml
-from nova_vgpu.host import pci_functions
+from nova_vgpu.host import sysfs
+from nova_vgpu.host import type_backends
+from nova_vgpu.host.type_backends import mdev
+from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.knowledge import vendors
 
 
@@ -119,9 +122,7 @@ class _Scan:
     ) -> None:
         self._connection = connection
         self._faults: list[values.ReadFault] = []
-        self._sysfs = (
-            pci_functions.FunctionReader(tree, self._faults) if tree else None
-        )
+        self._sysfs = tree
         #: By the names of their parents, and by their own.
         self._vgpus: dict[str, dict[str, values.VGPU]] = {}
 
@@ -211,8 +212,8 @@ class _Scan:
         function: node_xml.Function,
         by_address: Mapping[values.PciAddress, node_xml.Function],
     ) -> values.PhysicalGPU:
-        where = (*pci_functions.PCI, str(address))
-        memory = pci_functions.TypeCache()
+        where = (*files.PCI, str(address))
+        types: dict[str, values.VGPUType] = {}
         vfs = []
         for vf_address in sorted(function.vfs):
             vf = by_address.get(vf_address)
@@ -221,14 +222,15 @@ class _Scan:
                     function.name, f'its VF {vf_address} is not on the bus'
                 )
             else:
-                vfs.append(self._vf(vf_address, vf, memory))
+                vfs.append(self._vf(vf_address, vf, types))
         subsystem: tuple[int | None, int | None] = (None, None)
         sriov = (
             values.Sriov(function.total_vfs) if function.total_vfs else None
         )
         if self._sysfs is not None:
-            subsystem = self._sysfs.read_subsystem(function.name, where)
-            sriov = self._sysfs.read_sriov(function.name, where) or sriov
+            given = self._sysfs, function.name, where, self._faults
+            subsystem = sysfs.read_subsystem(*given)
+            sriov = sysfs.read_sriov(*given) or sriov
         return values.PhysicalGPU(
             name=function.name,
             address=address,
@@ -236,7 +238,7 @@ class _Scan:
             driver=function.driver or self._driver(function.name, where),
             sriov=sriov,
             vfs=tuple(vfs),
-            offers=self._completed(function, where, memory),
+            offers=self._completed(function, where, types),
             vgpus=self._vgpus_on(function.name),
         )
 
@@ -244,17 +246,20 @@ class _Scan:
         self,
         address: values.PciAddress,
         vf: node_xml.Function,
-        memory: pci_functions.TypeCache,
+        types: dict[str, values.VGPUType],
     ) -> values.VirtualFunction:
-        where = (*pci_functions.PCI, str(address))
+        where = (*files.PCI, str(address))
         driver = vf.driver or self._driver(vf.name, where)
-        if self._sysfs is not None and self._has_vendor_vfio(where):
-            offers, vgpus = self._sysfs.read_vendor_vfio(vf.name, where)
+        if self._sysfs is not None and nvidia.ENTRY in self._list(where):
+            backend = nvidia.NvidiaTypes(self._sysfs, self._faults)
+            offers, vgpus = backend.read(
+                type_backends.Function(vf.name, where)
+            )
             return values.VirtualFunction(address, driver, offers, vgpus, True)
         return values.VirtualFunction(
             address,
             driver,
-            self._completed(vf, where, memory),
+            self._completed(vf, where, types),
             self._vgpus_on(vf.name),
         )
 
@@ -265,50 +270,50 @@ class _Scan:
     def _completed(
         self,
         function: node_xml.Function,
-        where: pci_functions.Path,
-        memory: pci_functions.TypeCache,
+        where: files.Path,
+        types: dict[str, values.VGPUType],
     ) -> tuple[values.Offer, ...]:
         """The offers in order, each type with the driver's description."""
         completed = []
         for offer in sorted(function.offers, key=lambda offer: offer.type.id):
-            vgpu_type = memory.types.get(offer.type.id) or memory.add(
-                self._with_facts(function.name, offer.type, where)
-            )
-            completed.append(values.Offer(vgpu_type, offer.available))
+            type_id = offer.type.id
+            if type_id not in types:
+                types[type_id] = self._with_facts(
+                    function.name, offer.type, where
+                )
+            completed.append(values.Offer(types[type_id], offer.available))
         return tuple(completed)
 
     def _with_facts(
         self,
         device: str,
         vgpu_type: values.VGPUType,
-        where: pci_functions.Path,
+        where: files.Path,
     ) -> values.VGPUType:
         if self._sysfs is None:
             return vgpu_type
         try:
-            facts = self._sysfs.read_facts(where, vgpu_type.id)
+            facts = mdev.read_facts(self._sysfs, where, vgpu_type.id)
         except files.Unreadable as error:
-            self._sysfs.add_fault(device, error)
+            self._faults.append(error.as_fault(device))
             return vgpu_type
         return dataclasses.replace(vgpu_type, facts=facts)
 
-    def _driver(self, device: str, where: pci_functions.Path) -> str | None:
+    def _driver(self, device: str, where: files.Path) -> str | None:
         """libvirt's test driver omits the driver's name; sysfs has it."""
         if self._sysfs is None:
             return None
         try:
-            return self._sysfs.read_driver(where)
+            return self._sysfs.find_link_name(*where, 'driver')
         except files.Unreadable as error:
-            self._sysfs.add_fault(device, error)
+            self._faults.append(error.as_fault(device))
             return None
 
-    def _has_vendor_vfio(self, where: pci_functions.Path) -> bool:
+    def _list(self, where: files.Path) -> tuple[str, ...]:
         try:
-            return self._sysfs is not None and (
-                'nvidia' in self._sysfs.files.list(*where)
-            )
+            return self._sysfs.list(*where) if self._sysfs else ()
         except files.Unreadable:
-            return False  # a host whose sysfs does not show this function
+            return ()  # a host whose sysfs does not show this function
 
     def _fault(self, device: str, reason: str) -> None:
         self._faults.append(

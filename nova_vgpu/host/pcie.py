@@ -35,7 +35,6 @@ import re
 from nova_vgpu import values
 from nova_vgpu.host import config_space
 from nova_vgpu.host import files
-from nova_vgpu.host import pci_functions
 from nova_vgpu.knowledge import capabilities
 
 # The base class of network controllers. (PCI Code and ID Assignment)
@@ -65,7 +64,6 @@ class _Reading:
     def __init__(self, tree: files.Files) -> None:
         self._files = tree
         self._faults: list[values.ReadFault] = []
-        self._reader = pci_functions.FunctionReader(tree, self._faults)
         self._bridges: dict[str, values.Bridge] = {}
 
     def read(self, host: values.Host) -> values.Topology:
@@ -86,7 +84,7 @@ class _Reading:
                     capabilities.model_of(gpu) or '',
                 )
             except files.Unreadable as error:
-                self._reader.add_fault(gpu.name, error)
+                self._faults.append(error.as_fault(gpu.name))
 
     def _read_cards(self, host: values.Host) -> Iterator[values.PcieDevice]:
         cards: dict[tuple[int, int, int], list[values.PciAddress]] = {}
@@ -102,24 +100,26 @@ class _Reading:
                     ', '.join(self._list_ports(functions)),
                 )
             except files.Unreadable as error:
-                self._reader.add_fault(functions[0].node_device_name, error)
+                self._faults.append(
+                    error.as_fault(functions[0].node_device_name)
+                )
 
     def _is_network_port(self, address: values.PciAddress) -> bool:
-        where = (*pci_functions.PCI, str(address))
+        where = (*files.PCI, str(address))
         try:
-            number = self._reader.read_number(*where, 'class', base=16)
+            number = self._files.read_number(*where, 'class', base=16)
             return number >> 16 == _NETWORK and (
                 'physfn' not in self._files.list(*where)
             )
         except files.Unreadable as error:
-            self._reader.add_fault(address.node_device_name, error)
+            self._faults.append(error.as_fault(address.node_device_name))
             return False
 
     def _list_ports(
         self, functions: Iterable[values.PciAddress]
     ) -> Iterator[str]:
         for address in functions:
-            where = (*pci_functions.PCI, str(address))
+            where = (*files.PCI, str(address))
             for directory in _PORT_NAMES:
                 try:
                     yield from self._files.list(*where, directory)
@@ -133,7 +133,7 @@ class _Reading:
         functions: list[values.PciAddress],
         name: str,
     ) -> values.PcieDevice:
-        where = (*pci_functions.PCI, str(functions[0]))
+        where = (*files.PCI, str(functions[0]))
         host_bridge, bridges = self._read_place(where)
         return values.PcieDevice(
             kind,
@@ -143,11 +143,11 @@ class _Reading:
             self._read_node(where),
             tuple(self._read_groups(functions)),
             name,
-            self._reader.read_driver(where),
-            self._reader.read_number(*where, 'vendor', base=16),
+            self._files.find_link_name(*where, 'driver'),
+            self._files.read_number(*where, 'vendor', base=16),
         )
 
-    def _read_place(self, where: pci_functions.Path) -> Place:
+    def _read_place(self, where: files.Path) -> Place:
         """The host bridge of a function, and the bridges down to it."""
         parts = self._files.link(*where).split('/')[:-1]
         for index in reversed(range(len(parts))):
@@ -164,7 +164,7 @@ class _Reading:
         return self._bridges[name]
 
     def _make_bridge(self, name: str) -> values.Bridge:
-        where = (*pci_functions.PCI, name)
+        where = (*files.PCI, name)
         try:
             address = values.PciAddress.parse(name)
         except values.MalformedAddress as error:
@@ -175,14 +175,14 @@ class _Reading:
             facts = config_space.parse(
                 self._files.read_binary(*where, 'config')
             )
-            vendor = self._reader.read_number(*where, 'vendor', base=16)
+            vendor = self._files.read_number(*where, 'vendor', base=16)
         except files.Unreadable as error:
             if not error.gone:
-                self._reader.add_fault(address.node_device_name, error)
+                self._faults.append(error.as_fault(address.node_device_name))
             return values.Bridge(address)
         return values.Bridge(address, facts.port, facts.redirects, vendor)
 
-    def _read_node(self, where: pci_functions.Path) -> int | None:
+    def _read_node(self, where: files.Path) -> int | None:
         try:
             text = self._files.read(*where, 'numa_node')
         except files.Unreadable:
@@ -194,9 +194,9 @@ class _Reading:
         self, functions: Iterable[values.PciAddress]
     ) -> Iterator[int]:
         for address in functions:
-            where = (*pci_functions.PCI, str(address))
+            where = (*files.PCI, str(address))
             try:
-                name = self._reader.link_name(*where, 'iommu_group')
+                name = self._files.link_name(*where, 'iommu_group')
             except files.Unreadable:
                 continue  # the IOMMU is off
             if _NUMBER.fullmatch(name):

@@ -13,27 +13,29 @@
 """The host, read from sysfs.
 
 Every PCI function is read once: those of the right vendor and class are
-GPUs, and their ``virtfn`` links lead to their virtual functions.
-``class/mdev_bus`` adds the parents of mdevs that are not PCI devices. What
-cannot be read becomes a fault of that device; the others are still read.
+GPUs, and their ``virtfn`` links lead to their virtual functions. Types, and
+parents of mdevs that are not PCI devices, are read by
+:mod:`nova_vgpu.host.type_backends`. What cannot be read becomes a fault of
+that device; the others are still read.
 """
 
 from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
-import contextlib
-import re
 
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import pci_functions
+from nova_vgpu.host import type_backends
+from nova_vgpu.host.type_backends import mdev
+from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.knowledge import vendors
 
 DEFAULT_ROOT = '/sys'
 
-_NOT_IN_NAMES = re.compile(r'[^A-Za-z0-9]')
-MDEV_PARENTS = ('class', 'mdev_bus')
+# The registers of the SR-IOV capability have 16 bits. (PCI Express Base
+# Specification, "SR-IOV Extended Capability".)
+_MOST_VFS = 0xFFFF
 
 
 def read_host(tree: files.Files) -> values.Host:
@@ -53,14 +55,13 @@ class Scan:
     def __init__(
         self,
         tree: files.Files,
-        is_wanted: pci_functions.IsWanted | None = None,
+        is_wanted: mdev.IsWanted | None = None,
     ) -> None:
         self._files = tree
         self._is_wanted = is_wanted
         self.faults: list[values.ReadFault] = []
         #: Where the types of GPUs were read from, by the names of GPUs.
-        self.sources: dict[str, pci_functions.Source | None] = {}
-        self._reader = pci_functions.FunctionReader(tree, self.faults)
+        self.sources: dict[str, mdev.Source | None] = {}
         self._entries: dict[values.PciAddress, tuple[str, ...]] = {}
         #: The functions with a link that marks them as VFs of a GPU.
         self._virtual: set[values.PciAddress] = set()
@@ -81,7 +82,7 @@ class Scan:
             try:
                 gpu = self.read_function(address, name, on_bus)
             except files.Unreadable as error:
-                self._reader.add_fault(address.node_device_name, error)
+                self.faults.append(error.as_fault(address.node_device_name))
                 others.discard(address)
                 continue
             if gpu is not None:
@@ -92,7 +93,11 @@ class Scan:
         # A VF being created has no "physfn" yet; its GPU has the link.
         gpus = [gpu for gpu in found if gpu.address not in vfs]
         self._add_orphans(self._virtual - vfs, on_bus)
-        gpus.extend(self._read_virtual_parents())
+        gpus.extend(
+            mdev.read_virtual_parents(
+                self._files, self.faults, self._is_wanted
+            )
+        )
         others -= vfs | self._virtual
         return values.Host(tuple(gpus), frozenset(others), tuple(self.faults))
 
@@ -106,9 +111,7 @@ class Scan:
         for address in sorted(orphans):
             device = address.node_device_name
             if device not in told:
-                path = self._files.path(
-                    *pci_functions.PCI, on_bus[address], 'physfn'
-                )
+                path = self._files.path(*files.PCI, on_bus[address], 'physfn')
                 self.faults.append(
                     values.ReadFault(
                         device, path, 'the GPU that it belongs to was not read'
@@ -117,7 +120,7 @@ class Scan:
 
     def _list_functions(self) -> tuple[str, ...]:
         try:
-            return self._files.list(*pci_functions.PCI)
+            return self._files.list(*files.PCI)
         except files.Unreadable as error:
             raise exception.HostUnreadable(
                 f'No PCI devices can be read: {error}. Is this a Linux host '
@@ -133,7 +136,7 @@ class Scan:
             try:
                 found[values.PciAddress.parse(name)] = name
             except values.MalformedAddress as error:
-                path = self._files.path(*pci_functions.PCI, name)
+                path = self._files.path(*files.PCI, name)
                 self.faults.append(values.ReadFault(name, path, str(error)))
         return dict(sorted(found.items()))
 
@@ -147,10 +150,10 @@ class Scan:
 
         :raises Unreadable: if it cannot be identified.
         """
-        where = (*pci_functions.PCI, name)
-        vendor = self._reader.read_number(*where, 'vendor', base=16)
+        where = (*files.PCI, name)
+        vendor = self._files.read_number(*where, 'vendor', base=16)
         if vendors.get_by_pci_id(vendor) is None or not vendors.is_gpu(
-            vendor, self._reader.read_number(*where, 'class', base=16)
+            vendor, self._files.read_number(*where, 'class', base=16)
         ):
             return None
         entries = self._entries[address] = self._files.list(*where)
@@ -158,31 +161,34 @@ class Scan:
             self._virtual.add(address)
             return None
         device = address.node_device_name
-        memory = pci_functions.TypeCache(self._is_wanted)
+        mdevs = mdev.MdevTypes(self._files, self.faults, self._is_wanted)
         vfs = self._list_vfs(device, where, entries, on_bus)
+        # In this order: the types of the VFs are those of the GPU.
+        offers, vgpus = mdevs.read(
+            type_backends.Function(device, where, entries)
+        )
         gpu = values.PhysicalGPU(
             name=device,
             address=address,
-            # In this order: the types of the VFs are those of the GPU.
-            offers=self._reader.read_offers(device, where, entries, memory),
-            vgpus=self._reader.read_created(device, where, entries),
-            vfs=tuple(self._read_vfs(vfs, on_bus, memory)),
-            named_types=memory.list_named(),
+            offers=offers,
+            vgpus=vgpus,
+            vfs=tuple(self._read_vfs(vfs, on_bus, mdevs)),
+            named_types=mdevs.unasked,
             ids=values.PciIds(
                 vendor,
-                self._reader.read_number(*where, 'device', base=16),
-                *self._reader.read_subsystem(device, where),
+                self._files.read_number(*where, 'device', base=16),
+                *read_subsystem(self._files, device, where, self.faults),
             ),
-            driver=self._reader.read_driver(where),
-            sriov=self._reader.read_sriov(device, where),
+            driver=self._files.find_link_name(*where, 'driver'),
+            sriov=read_sriov(self._files, device, where, self.faults),
         )
-        self.sources[device] = memory.source
+        self.sources[device] = mdevs.source
         return gpu
 
     def _list_vfs(
         self,
         device: str,
-        where: pci_functions.Path,
+        where: files.Path,
         entries: tuple[str, ...],
         on_bus: Container[values.PciAddress],
     ) -> list[values.PciAddress]:
@@ -192,13 +198,13 @@ class Scan:
             if not entry.startswith('virtfn'):
                 continue
             try:
-                name = self._reader.link_name(*where, entry)
+                name = self._files.link_name(*where, entry)
                 address = values.PciAddress.parse(name)
                 if address not in on_bus:
                     raise values.MalformedAddress(f'{name} is not on the bus')
                 addresses.append(address)
             except files.Unreadable as error:
-                self._reader.add_fault(device, error)
+                self.faults.append(error.as_fault(device))
             except values.MalformedAddress as error:
                 path = self._files.path(*where, entry)
                 self.faults.append(values.ReadFault(device, path, str(error)))
@@ -208,11 +214,10 @@ class Scan:
         self,
         addresses: Iterable[values.PciAddress],
         on_bus: dict[values.PciAddress, str],
-        memory: pci_functions.TypeCache,
+        mdevs: mdev.MdevTypes,
     ) -> Iterator[values.VirtualFunction]:
-        reader = self._reader
         for address in addresses:
-            where = (*pci_functions.PCI, on_bus[address])
+            where = (*files.PCI, on_bus[address])
             device = address.node_device_name
             try:
                 # Not stored: it is not read again.
@@ -223,47 +228,71 @@ class Scan:
                     raise files.Unreadable(
                         self._files.path(*where), 'holds no PCI function'
                     )
-                vendor_vfio = 'nvidia' in entries
-                if vendor_vfio:
-                    offers, vgpus = reader.read_vendor_vfio(device, where)
-                else:
-                    offers = reader.read_offers(device, where, entries, memory)
-                    vgpus = reader.read_created(device, where, entries)
-                driver = reader.read_driver(where)
+                driver = self._files.find_link_name(*where, 'driver')
             except files.Unreadable as error:
-                reader.add_fault(device, error)
+                self.faults.append(error.as_fault(device))
             else:
+                vendor_vfio = nvidia.ENTRY in entries
+                backend: type_backends.TypeReader = (
+                    nvidia.NvidiaTypes(self._files, self.faults)
+                    if vendor_vfio
+                    else mdevs
+                )
+                offers, vgpus = backend.read(
+                    type_backends.Function(device, where, entries)
+                )
                 yield values.VirtualFunction(
                     address, driver, offers, vgpus, vendor_vfio
                 )
 
-    def _read_virtual_parents(self) -> Iterator[values.PhysicalGPU]:
-        """Parents of mdevs that are not PCI devices (the kernel's mtty)."""
-        try:
-            names = self._files.list(*MDEV_PARENTS)
-        except files.Unreadable as error:
-            if not error.gone:  # missing on a host without mdevs
-                self._reader.add_fault('mdev_bus', error)
-            return
-        for name in names:
-            with contextlib.suppress(values.MalformedAddress):
-                values.PciAddress.parse(name)
-                continue  # was read with its PCI function
-            try:
-                yield self._read_virtual_parent(name)
-            except files.Unreadable as error:
-                self._reader.add_fault(name, error)
 
-    def _read_virtual_parent(self, name: str) -> values.PhysicalGPU:
-        where = (*MDEV_PARENTS, name)
-        subsystem = self._reader.link_name(*where, 'subsystem')
-        # as libvirt names a device that is not on a PCI bus
-        device = _NOT_IN_NAMES.sub('_', f'{subsystem}_{name}')
-        memory = pci_functions.TypeCache(self._is_wanted)
-        entries = self._files.list(*where)
-        return values.PhysicalGPU(
-            name=device,
-            offers=self._reader.read_offers(device, where, entries, memory),
-            vgpus=self._reader.read_created(device, where, entries),
-            named_types=memory.list_named(),
+def read_subsystem(
+    tree: files.Files,
+    device: str,
+    where: files.Path,
+    faults: list[values.ReadFault],
+) -> tuple[int | None, int | None]:
+    """Subsystem vendor and device, which identify the board of a chip."""
+    try:
+        return (
+            tree.read_number(*where, 'subsystem_vendor', base=16),
+            tree.read_number(*where, 'subsystem_device', base=16),
         )
+    except files.Unreadable as error:
+        if not error.gone:
+            faults.append(error.as_fault(device))
+        return None, None
+
+
+def read_sriov(
+    tree: files.Files,
+    device: str,
+    where: files.Path,
+    faults: list[values.ReadFault],
+) -> values.Sriov | None:
+    """How many VFs a GPU can have, and their addresses."""
+    total = 0
+    try:
+        total = tree.read_number(*where, 'sriov_totalvfs', highest=_MOST_VFS)
+        if not total:
+            return None
+        offset, stride = (
+            tree.read_number(*where, name, highest=_MOST_VFS)
+            for name in ('sriov_offset', 'sriov_stride')
+        )
+    except files.Unreadable as error:
+        if not error.gone:
+            faults.append(error.as_fault(device))
+        return values.Sriov(total) if total else None
+    if not offset or (not stride and total > 1):
+        # Undefined while no VFs are enabled, and 0 on some hardware.
+        return values.Sriov(total)
+    return values.Sriov(total, offset, stride)
+
+
+def count_vfs(tree: files.Files, where: files.Path) -> int:
+    """How many VFs of a GPU are enabled.
+
+    :raises Unreadable: if it is not a GPU with VFs.
+    """
+    return tree.read_number(*where, 'sriov_numvfs', highest=_MOST_VFS)

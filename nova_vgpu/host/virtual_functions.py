@@ -10,7 +10,7 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Enable and disable virtual functions, and set their types.
+"""Enable and disable virtual functions.
 
 NVIDIA's program is tried first, if it is installed::
 
@@ -20,24 +20,14 @@ While it runs it binds the GPU to ``pci-pf-stub``; if it is killed, the GPU
 stays bound to that. It fails with "Cannot obtain unbindLock" while a process
 has the GPU open, which is temporary. Other drivers, and some releases of
 NVIDIA's, use the kernel's file ``sriov_numvfs``.
-
-In the vendor-specific VFIO framework a function has a file for its type::
-
-    /sys/bus/pci/devices/<VF>/nvidia/current_vgpu_type
-
-A number makes the function a vGPU of that type, 0 removes the vGPU. The
-decision is made elsewhere; this module writes the number and reads it back.
 """
 
 from collections.abc import Sequence
-from concurrent import futures
 import errno
-import threading
 
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import pci_functions
 from nova_vgpu.host import tools
 
 DEFAULT_TOOL = '/usr/lib/nvidia/sriov-manage'
@@ -45,9 +35,6 @@ STUB_DRIVER = 'pci-pf-stub'
 
 _PASSES = 'unbindLock'
 _NO_OVERRIDE = ('', '(null)')
-_PREFIX = 'nvidia-'
-_STUCK = "The vendor's driver hangs: see the kernel log."
-_MOST = 999_999_999  # as many digits as the reader accepts
 
 
 class NotYet(Exception):
@@ -93,10 +80,9 @@ def repair_driver(tree: files.Files, gpu: values.PciAddress) -> None:
 
     :raises StepFailed: if no driver binds to it.
     """
-    where = (*pci_functions.PCI, str(gpu))
-    reader = pci_functions.FunctionReader(tree, [])
+    where = (*files.PCI, str(gpu))
     try:
-        driver = reader.read_driver(where)
+        driver = tree.find_link_name(*where, 'driver')
         if driver in (None, STUB_DRIVER):
             # First, or the stub would bind to it again.
             _clear_override(tree, where)
@@ -107,7 +93,7 @@ def repair_driver(tree: files.Files, gpu: values.PciAddress) -> None:
             driver = None
         if driver is None:
             tree.write(f'{gpu}\n', 'bus', 'pci', 'drivers_probe')
-            driver = reader.read_driver(where)
+            driver = tree.find_link_name(*where, 'driver')
     except OSError as error:
         raise failed_write(error) from error
     except files.Unreadable as error:
@@ -119,7 +105,7 @@ def repair_driver(tree: files.Files, gpu: values.PciAddress) -> None:
         )
 
 
-def _clear_override(tree: files.Files, where: pci_functions.Path) -> None:
+def _clear_override(tree: files.Files, where: files.Path) -> None:
     """Allow the GPU's own driver again, if only the stub is allowed."""
     override = tree.read(*where, 'driver_override')
     if override in _NO_OVERRIDE:
@@ -162,7 +148,7 @@ def _write_vfs(
     tree: files.Files, gpu: values.PciAddress, number: int, why: str
 ) -> None:
     try:
-        tree.write(f'{number}\n', *pci_functions.PCI, str(gpu), 'sriov_numvfs')
+        tree.write(f'{number}\n', *files.PCI, str(gpu), 'sriov_numvfs')
     except OSError as error:
         if error.errno == errno.ENOENT:
             raise exception.StepFailed(
@@ -172,71 +158,3 @@ def _write_vfs(
                 '--sriov-manage.',
             ) from error
         raise failed_write(error) from error
-
-
-def number_of(vgpu_type: values.VGPUType) -> int:
-    """The driver's number of a type."""
-    return int(vgpu_type.id.removeprefix(_PREFIX))
-
-
-def write_type(tree: files.Files, address: str, number: int) -> None:
-    """Set the type of a virtual function, or remove its vGPU with 0.
-
-    This runs with privileges: it trusts neither of its arguments.
-
-    :raises ValueError: if the address or the number is invalid.
-    :raises OSError: if the kernel refuses, or shows another type afterwards.
-    """
-    function = values.PciAddress.parse(address)
-    if type(number) is not int or not 0 <= number <= _MOST:
-        raise ValueError(f'{number!r} is not the number of a vGPU type')
-    where = (*pci_functions.PCI, str(function), 'nvidia', 'current_vgpu_type')
-    tree.write(f'{number}\n', *where)
-    try:
-        found = tree.read(*where)
-    except files.Unreadable as error:
-        raise OSError(errno.EIO, str(error)) from error
-    if found != str(number):
-        raise OSError(
-            errno.EIO,
-            f'the driver accepted {number} but shows {found}',
-            tree.path(*where),
-        )
-
-
-def write_type_in_time(
-    tree: files.Files, address: str, number: int, seconds: float
-) -> None:
-    """Do the same with a timeout.
-
-    A write that hangs in the kernel cannot be interrupted, not even by killing
-    the process. It blocks only a thread of its own. Until it returns, the
-    function is not written to again.
-
-    :raises OSError: also ``ETIMEDOUT``, and ``EBUSY`` the next time.
-    """
-    name = f'nova-vgpu: type of {values.PciAddress.parse(address)}'
-    if any(thread.name == name for thread in threading.enumerate()):
-        raise OSError(
-            errno.EBUSY,
-            f'an earlier write to {address} has not returned. {_STUCK}',
-        )
-    outcome: futures.Future[None] = futures.Future()
-
-    def write() -> None:
-        try:
-            write_type(tree, address, number)
-        except BaseException as error:  # any error is for the caller
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(None)
-
-    thread = threading.Thread(target=write, name=name, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise OSError(
-            errno.ETIMEDOUT,
-            f'timed out after {seconds:g} s. {_STUCK}',
-        )
-    outcome.result()

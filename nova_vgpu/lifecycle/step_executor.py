@@ -26,8 +26,10 @@ from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import gpu_modes
 from nova_vgpu.host import locks
-from nova_vgpu.host import pci_functions
+from nova_vgpu.host import sysfs
 from nova_vgpu.host import virtual_functions
+from nova_vgpu.host.type_backends import nvidia
+from nova_vgpu.host.type_backends import timeout
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import vgpu_executor
 from nova_vgpu.reconcile import steps
@@ -63,7 +65,7 @@ class Executor:
             vgpu_executor.VGPUAccess(
                 access.tree,
                 connection,
-                self._write_type,
+                self._set_type,
                 self._exclude_claims,
                 functools.partial(
                     locks.hold_creation, access.locks, access.timeout
@@ -197,9 +199,8 @@ class Executor:
         """How many VFs are enabled, also if they are not all there yet."""
         if gpu.sriov is None:
             return 0
-        reader = pci_functions.FunctionReader(self._access.tree, [])
         try:
-            return reader.count_vfs((*pci_functions.PCI, str(gpu)))
+            return sysfs.count_vfs(self._access.tree, (*files.PCI, str(gpu)))
         except files.Unreadable as error:
             raise exception.StepFailed(
                 f'{error}.', 'See the kernel log.'
@@ -221,11 +222,9 @@ class Executor:
             f'GPU {name} is not there any more.', 'See the kernel log.'
         )
 
-    def _write_type(self, address: str, number: int) -> None:
-        access = self._access
+    def _set_type(self, function: str, type_id: str | None) -> None:
+        backend = nvidia.NvidiaTypes(self._access.tree)
         try:
-            virtual_functions.write_type_in_time(
-                access.tree, address, number, access.timeout
-            )
+            timeout.set_type(backend, function, type_id, self._access.timeout)
         except OSError as error:
             raise virtual_functions.failed_write(error) from error

@@ -26,8 +26,8 @@ import typing
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
-from nova_vgpu.host import pci_functions
-from nova_vgpu.host import virtual_functions
+from nova_vgpu.host import type_backends
+from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import steps
 from nova_vgpu.reconcile import vgpu_facts
@@ -43,16 +43,17 @@ Lock = Callable[[], contextlib.AbstractContextManager[None]]
 class VGPUAccess:
     """What differs between a command and nova-compute.
 
-    ``connection`` is libvirt's. ``write_type`` sets the type of a function,
-    given by its address, to a number, and raises ``StepFailed``. Under the
-    lock ``exclude_claims`` no server has a vGPU that its guest does not show
-    yet; under ``create`` no other process creates or removes one. ``names``
-    are those of types by their ids, on a host.
+    ``connection`` is libvirt's. ``set_type`` sets the type of a function,
+    given by its address, to the one with an id, or clears it with None, and
+    raises ``StepFailed``. Under the lock ``exclude_claims`` no server has a
+    vGPU that its guest does not show yet; under ``create`` no other process
+    creates or removes one. ``names`` are those of types by their ids, on a
+    host.
     """
 
     tree: files.Files
     connection: typing.Any
-    write_type: Callable[[str, int], None]
+    set_type: Callable[[str, str | None], None]
     exclude_claims: Lock
     create: Lock
     read_host: Callable[[], values.Host]
@@ -114,8 +115,7 @@ class VGPUExecutor:
                 f'Clear it with {_MANUALLY} if it is not needed.',
             )
         vgpu_type = steps.choose(step.after, str(address), offered)
-        number = virtual_functions.number_of(vgpu_type)
-        self._access.write_type(str(address), number)
+        self._access.set_type(str(address), vgpu_type.id)
         if self._read_function(address)[0] is None:
             raise exception.StepFailed(
                 f'VF {address} took the type, but does not show it.',
@@ -139,14 +139,14 @@ class VGPUExecutor:
                     f'Clear it with {_MANUALLY} if it is not needed.',
                 )
             )
-        self._access.write_type(str(address), 0)
+        self._access.set_type(str(address), None)
 
     def _read_current(
         self, address: values.PciAddress
     ) -> values.VGPUType | None:
         """The type of a VF; one that is not there has none."""
         try:
-            self._access.tree.list(*pci_functions.PCI, str(address))
+            self._access.tree.list(*files.PCI, str(address))
         except files.Unreadable as error:
             if error.gone:
                 return None
@@ -160,10 +160,11 @@ class VGPUExecutor:
     ) -> tuple[values.VGPUType | None, list[values.VGPUType]]:
         """The type of a VF, if it has one, and those that it would take."""
         faults: list[values.ReadFault] = []
-        reader = pci_functions.FunctionReader(self._access.tree, faults)
-        where = (*pci_functions.PCI, str(address))
-        offers, vgpus = reader.read_vendor_vfio(
-            address.node_device_name, where
+        backend = nvidia.NvidiaTypes(self._access.tree, faults)
+        offers, vgpus = backend.read(
+            type_backends.Function(
+                address.node_device_name, (*files.PCI, str(address))
+            )
         )
         if faults:
             raise exception.StepFailed(

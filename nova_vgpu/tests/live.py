@@ -33,7 +33,7 @@ from nova_vgpu.host import mdevs
 from nova_vgpu.host import state
 from nova_vgpu.host import state_files
 from nova_vgpu.host import sysfs
-from nova_vgpu.host import virtual_functions
+from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import step_runner
@@ -199,13 +199,15 @@ class LiveHost(fixtures.Fixture):
 
     def set_type(self, address: str, type_name: str) -> None:
         """Make a vGPU of a function, as nova-compute does it."""
-        number = self._find_type(address, type_name).number
-        virtual_functions.write_type(
-            self.machine.kernel.files, address, number
-        )
+        type_id = self._find_type(address, type_name).id
+        self._types.set_type(address, type_id)
 
     def clear_type(self, address: str) -> None:
-        virtual_functions.write_type(self.machine.kernel.files, address, 0)
+        self._types.set_type(address, None)
+
+    @property
+    def _types(self) -> nvidia.NvidiaTypes:
+        return nvidia.NvidiaTypes(self.machine.kernel.files)
 
     def stop_mdev(self, uuid: str) -> None:
         """Leave nothing of an mdev but its definition."""

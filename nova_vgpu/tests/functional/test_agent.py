@@ -29,7 +29,7 @@ from nova_vgpu import values
 from nova_vgpu.host import locks
 from nova_vgpu.host import state
 from nova_vgpu.host import systemd
-from nova_vgpu.host import virtual_functions
+from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import exporter
 from nova_vgpu.lifecycle import host_access
@@ -40,7 +40,7 @@ from nova_vgpu.tests import hosts
 
 A40 = '0000:41:00.0'
 L40S = '0000:c8:00.0'
-L40S_12A = 1163
+L40S_12A = 'nvidia-1163'
 CONFIGURATION = """
 [devices]
 enabled_vgpu_types = A40-8Q, L40S-24Q
@@ -209,7 +209,8 @@ class TestRepair(AgentTestCase):
         kernel = self.machine.kernel
         has_server, idle = kernel.get(parse(L40S)).vf_addresses[:2]
         for function in (has_server, idle):
-            virtual_functions.write_type(kernel.files, str(function), L40S_12A)
+            backend = nvidia.NvidiaTypes(kernel.files)
+            backend.set_type(str(function), L40S_12A)
         server = self.machine.libvirt.define_guest(
             'instance-1', functions={str(has_server): 'NVIDIA L40S-12A'}
         )

@@ -30,7 +30,7 @@ from oslo_concurrency import lockutils
 from nova_vgpu import values
 from nova_vgpu.host import locks
 from nova_vgpu.host import mdevs
-from nova_vgpu.host import virtual_functions
+from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.reconcile import vgpu_facts
@@ -194,10 +194,8 @@ def _choose(
         if function is None:
             return None
         if assigned.gpu.framework is values.Framework.VENDOR_VFIO:
-            number = virtual_functions.number_of(wanted)
-            virtual_functions.write_type(
-                access.tree, _address(function), number
-            )
+            backend = nvidia.NvidiaTypes(access.tree)
+            backend.set_type(_address(function), wanted.id)
             return function, wanted.name
         made = str(uuid.uuid4())
         persistent = values.MdevState.PERSISTENT

@@ -123,6 +123,22 @@ MAY_OPEN_FILES = (
     'cmd/demo',
 )
 
+#: What the drivers of the kernel call the files that back-ends know.
+TYPE_FILES = re.compile(
+    r'mdev_supported_types|available_instances|mdev_bus|\bmdev_type\b'
+    r'|creatable_vgpu_types|current_vgpu_type|vgpu_params|placement_id'
+    r'|gpu_instance_id|\bbus/mdev\b'
+)
+BACKENDS = 'host/type_backends/'
+#: Messages that name a file to operators, the program that is copied into
+#: guests, and the simulated machine.
+MAY_NAME_TYPE_FILES = (
+    'diagnose/host_findings.py',
+    'generate/passthrough.py',
+    'guest/facts.py',
+    'sandbox/',
+)
+
 #: What opens, lists, makes or changes files: functions and methods of paths.
 OPENING = frozenset(
     {'open', 'io.open', 'os.open', 'os.listdir', 'os.scandir', 'os.walk'}
@@ -419,6 +435,64 @@ class TestOnePublisher(testtools.TestCase):
         self.assertEqual(
             [], [m for m in sorted(made) if not m.startswith('publish/')]
         )
+
+
+def list_texts_of(tree: ast.Module) -> Iterator[str]:
+    """Every text of a module that is not documentation of the module."""
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    docstrings = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, documented)
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Constant) or id(node) in docstrings:
+            continue
+        if isinstance(node.value, str):
+            yield node.value
+
+
+class TestTypeBackends(testtools.TestCase):
+    """How the functions of a GPU get their types is known in one package."""
+
+    def test_their_files_are_named_nowhere_else(self) -> None:
+        wrong = [
+            f'{name}: {text}'
+            for name, tree in list_modules()
+            if not name.startswith((BACKENDS, *MAY_NAME_TYPE_FILES))
+            for text in list_texts_of(tree)
+            if TYPE_FILES.search(text)
+        ]
+        self.assertEqual([], wrong)
+
+    def test_nvidias_directory_is_named_nowhere_else(self) -> None:
+        """Its name is the driver's too, so only paths below are looked at."""
+        wrong = [
+            f'{name}: {ast.unparse(node)}'
+            for name, tree in list_modules()
+            if name.startswith(('host/', 'lifecycle/', 'compute/'))
+            and not name.startswith(BACKENDS)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Compare | ast.Call | ast.Tuple)
+            and "'nvidia'" in ast.unparse(node)
+            and re.search(r'\bwhere\b|entries|PCI', ast.unparse(node))
+        ]
+        self.assertEqual([], wrong)
+
+    def test_every_back_end_is_looked_at(self) -> None:
+        named = {
+            text
+            for name, tree in list_modules()
+            if name.startswith(BACKENDS)
+            for text in list_texts_of(tree)
+        }
+        for name in (
+            *('mdev_supported_types', 'available_instances', 'mdev_type'),
+            *('creatable_vgpu_types', 'current_vgpu_type'),
+        ):
+            self.assertIn(name, named)
 
 
 class TestFiles(testtools.TestCase):

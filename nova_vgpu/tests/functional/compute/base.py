@@ -62,7 +62,7 @@ class NovaWithOurDriver(fixtures.Fixture):
             )
         self.useFixture(_Attribute(planner.Planner, 'sysfs', property(_sysfs)))
         self.useFixture(
-            _Attribute(vgpu_devices.VGPUDevices, 'write_type', _write_type)
+            _Attribute(vgpu_devices.VGPUDevices, 'set_type', _set_type)
         )
         # Its errors and constants are Nova's fake's.
         self.useFixture(_Attribute(guests, 'libvirt', fakelibvirt))
@@ -95,10 +95,11 @@ def _sysfs(its_planner: typing.Any) -> files.Files | None:
     return tree
 
 
-def _write_type(devices: typing.Any, address: str, number: int) -> None:
-    """What writing to the host's ``current_vgpu_type`` comes to."""
+def _set_type(devices: typing.Any, function: str, type_id: str | None) -> None:
+    """What Nova's privileged helper does on the host."""
     connection = devices.nova._host.get_connection()
-    connection.pci_info.set_type(address, number)
+    number = 0 if type_id is None else int(type_id.removeprefix('nvidia-'))
+    connection.pci_info.set_type(function, number)
 
 
 class _Attribute(fixtures.Fixture):

@@ -31,7 +31,8 @@ import testtools
 from testtools import matchers
 
 from nova_vgpu.compute import privileged
-from nova_vgpu.host import virtual_functions
+from nova_vgpu.host.type_backends import nvidia
+from nova_vgpu.host.type_backends import timeout
 
 ROOT = pathlib.Path(__file__).resolve().parents[4]
 
@@ -40,8 +41,8 @@ class LoadingTest(testtools.TestCase):
     def test_what_needs_privileges_goes_to_novas_helper(self) -> None:
         """It refuses what was not made for it; see also its unit tests."""
         context = nova.privsep.sys_admin_pctxt
-        self.assertTrue(context.is_entrypoint(privileged.write_type))
-        self.assertFalse(context.is_entrypoint(virtual_functions.write_type))
+        self.assertTrue(context.is_entrypoint(privileged.set_type))
+        self.assertFalse(context.is_entrypoint(timeout.set_type))
 
     def test_a_write_that_hangs_does_not_keep_novas_helper(self) -> None:
         """It has few threads, and all that is privileged goes to them."""
@@ -53,11 +54,13 @@ class LoadingTest(testtools.TestCase):
         with (
             fixtures.MockPatchObject(privileged, '_SECONDS', 0.01),
             fixtures.MockPatchObject(
-                virtual_functions, 'write_type', lambda *_args: stuck.wait(60)
+                nvidia.NvidiaTypes,
+                'set_type',
+                lambda *_args: stuck.wait(60),
             ),
         ):
             error = self.assertRaises(
-                OSError, privileged.write_type, '0000:41:00.4', 1155
+                OSError, privileged.set_type, '0000:41:00.4', 'nvidia-1155'
             )
         self.assertEqual(errno.ETIMEDOUT, error.errno)
 

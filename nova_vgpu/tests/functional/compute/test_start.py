@@ -27,7 +27,7 @@ from nova_vgpu.tests.functional.compute import test_servers
 from nova_vgpu.tests.functional.compute import test_vendor_vfio
 
 A40 = test_servers.A40
-WRITE_TYPE = vgpu_devices.VGPUDevices.write_type
+SET_TYPE = vgpu_devices.VGPUDevices.set_type
 
 
 class PrivilegedHelperTest(test_vendor_vfio.VendorVFIOTestBase):
@@ -49,7 +49,7 @@ class PrivilegedHelperTest(test_vendor_vfio.VendorVFIOTestBase):
         self.connection().reboot()
         # The driver's own way to the helper, which other tests go round.
         own_way = fixtures.MockPatchObject(
-            vgpu_devices.VGPUDevices, 'write_type', WRITE_TYPE
+            vgpu_devices.VGPUDevices, 'set_type', SET_TYPE
         )
         for error in (
             daemon.FailedToDropPrivileges('the helper exited with 1'),
@@ -57,7 +57,7 @@ class PrivilegedHelperTest(test_vendor_vfio.VendorVFIOTestBase):
             ImportError("No module named 'nova_vgpu'"),
         ):
             broken = fixtures.MockPatchObject(
-                privileged, 'write_type', side_effect=error
+                privileged, 'set_type', side_effect=error
             )
             with own_way, broken:
                 self.restart_host('host1')

@@ -190,7 +190,8 @@ class TestApply(ChangeTestCase):
     def test_a_type_that_is_not_there_is_not_done(self) -> None:
         self.run_it('apply')
         with fixtures.MonkeyPatch(
-            'nova_vgpu.host.virtual_functions.write_type', lambda *_: None
+            'nova_vgpu.host.type_backends.nvidia.NvidiaTypes.set_type',
+            lambda *_: None,
         ):
             answer = self.run_it('device', 'enable', VF, '--type', 'L40S-24Q')
         self.assert_refused(answer, VF, 'does not show it')

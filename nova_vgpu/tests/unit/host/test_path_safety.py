@@ -33,6 +33,7 @@ from nova_vgpu.host import state
 from nova_vgpu.host import state_files
 from nova_vgpu.host import tools
 from nova_vgpu.host import virtual_functions
+from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.lifecycle import journal
 from nova_vgpu.lifecycle import step_executor
 from nova_vgpu.tests import live
@@ -50,6 +51,7 @@ PIECES = (
     *('current_vgpu_type', 'sriov_numvfs', 'driver_override', 'unbind'),
     *('nvidia-1155', 'NVIDIA L40S-24Q', '$(reboot)', '; reboot', '-rf'),
 )
+TYPE_IDS = st.integers().map(lambda number: f'nvidia-{number}')
 TEXTS = st.one_of(
     st.lists(st.sampled_from(PIECES), max_size=4).map(''.join),
     st.text(max_size=20),
@@ -119,12 +121,12 @@ class TestPathSafety(testtools.TestCase):
             self.tree.write(text, *parts)
         self.assert_only_allowed()
 
-    @hypothesis.given(TEXTS, st.one_of(st.integers(), TEXTS, st.none()))
+    @hypothesis.given(TEXTS, st.one_of(TYPE_IDS, TEXTS, st.none()))
     def test_whatever_the_type_of_a_function(
-        self, address: str, number: int
+        self, address: str, type_id: str | None
     ) -> None:
         with self.expected_errors():
-            virtual_functions.write_type(self.tree, address, number)
+            nvidia.NvidiaTypes(self.tree).set_type(address, type_id)
         self.assert_only_allowed()
 
     @hypothesis.given(

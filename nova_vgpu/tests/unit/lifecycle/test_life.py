@@ -22,7 +22,7 @@ import testtools
 
 from nova_vgpu import values
 from nova_vgpu.host import locks
-from nova_vgpu.host import virtual_functions
+from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.lifecycle import apply
 from nova_vgpu.lifecycle import drift
 from nova_vgpu.lifecycle import step_runner
@@ -520,7 +520,9 @@ class TestMisfortune(testtools.TestCase):
         self.addCleanup(stuck.set)
         self.useFixture(
             fixtures.MockPatchObject(
-                virtual_functions, 'write_type', lambda *_args: stuck.wait(60)
+                nvidia.NvidiaTypes,
+                'set_type',
+                lambda *_args: stuck.wait(60),
             )
         )
         access = self.host.make_host_access(timeout=0.2)
