@@ -14,8 +14,9 @@
 
 An mdev is a hostdev of its own kind. A virtual function with its type set is a
 PCI hostdev, and must have ``managed='no'``: with 'yes' libvirt binds it to
-another driver, and the vGPU is gone. What their aliases are for is said in
-:mod:`nova_vgpu.host.guests`.
+another driver, and the vGPU is gone. A virtual function that the kernel
+provisioned is a PCI hostdev as well, which libvirt may bind to VFIO. What
+their aliases are for is said in :mod:`nova_vgpu.host.guests`.
 
 Some mdevs are Cyborg's: it creates them for servers and looks after them. Nova
 names them in some operations only. The others find them among the vGPUs of the
@@ -94,7 +95,9 @@ class GuestDevices:
         gpus = self._find_gpus(vgpus)
         functions = {vf.name: vf for gpu in gpus for vf in gpu.vfs}
         types = {
-            vgpu.name: self._planner.type_names.get(vgpu.type_id)
+            vgpu.name: vgpu.type_id
+            if gpu.framework is values.Framework.VF_PROFILES
+            else self._planner.type_names.get(vgpu.type_id)
             for gpu in gpus
             for vgpu in gpu.all_vgpus
         }
@@ -107,8 +110,7 @@ class GuestDevices:
             if not vgpu_devices.is_function(name):
                 guest.add_device(make_mdev(name, alias))
             elif name in functions:
-                address = functions[name].address
-                guest.add_device(make_function(address, alias))
+                guest.add_device(make_function(functions[name], alias))
             else:
                 raise allocator.unavailable(
                     f'The vGPU on {name} does not exist. "nova-vgpu check" '
@@ -149,9 +151,20 @@ def make_mdev(uuid: str, alias: str) -> MdevHostdev:
     return hostdev
 
 
-def make_function(address: values.PciAddress, alias: str) -> FunctionHostdev:
-    hostdev = FunctionHostdev()
-    hostdev.managed = 'no'
+def make_function(vf: values.VirtualFunction, alias: str) -> FunctionHostdev:
+    """A virtual function as it is, or bound for VFIO by libvirt.
+
+    One with a type set is what its driver made of it, and one that is bound
+    for VFIO already may be so on purpose, for live migration. Any other has a
+    driver that uses it on the host: libvirt takes it from there for as long as
+    the guest runs.
+    """
+    hostdev, address = FunctionHostdev(), vf.address
+    is_ready = vf.vendor_vfio or vf.driver in (
+        vgpu_devices.VFIO_DRIVER,
+        vgpu_devices.VARIANT_DRIVER,
+    )
+    hostdev.managed = 'no' if is_ready else 'yes'
     hostdev.domain = f'{address.domain:04x}'
     hostdev.bus = f'{address.bus:02x}'
     hostdev.slot = f'{address.slot:02x}'

@@ -75,10 +75,28 @@ class LiveMigration:
 
         :raises MigrationPreCheckError: if this host does not meet it.
         """
-        if any(
-            map(vgpu_devices.is_function, self._usage.list_of(instance.uuid))
-        ):
+        names = self._usage.list_of(instance.uuid)
+        if any(map(vgpu_devices.is_function, names)):
             self._require_function_migration(instance)
+            self._require_variant_drivers(instance, names)
+
+    def _require_variant_drivers(
+        self, instance: nova_types.Instance, names: Container[str]
+    ) -> None:
+        """A VF without a type migrates only with a driver that can save it.
+
+        :raises MigrationPreCheckError: if it is bound to another one.
+        """
+        functions = vgpu_devices.list_functions(self._planner.make_plan())
+        for name, vf in functions.items():
+            has_no_type = name in names and not vf.vendor_vfio
+            if has_no_type and vf.driver != vgpu_devices.VARIANT_DRIVER:
+                raise nova_exception.MigrationPreCheckError(
+                    reason=f'Unable to migrate {instance.uuid}: VF '
+                    f'{vf.address} is bound to {vf.driver}; a VF of this GPU '
+                    f'migrates only with {vgpu_devices.VARIANT_DRIVER} '
+                    '(Linux 6.19)'
+                )
 
     @contextlib.contextmanager
     def checking_destination(

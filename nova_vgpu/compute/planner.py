@@ -311,6 +311,6 @@ def _fill_tables(
 
 def _label(gpu: values.PhysicalGPU, vgpu_type: values.VGPUType) -> str:
     """What a type is called where Nova compares types."""
-    if gpu.framework is values.Framework.VENDOR_VFIO:
+    if gpu.framework in values.GIVING_FUNCTIONS:
         return FUNCTION_PREFIX + vgpu_type.id
     return vgpu_type.id

@@ -310,7 +310,7 @@ class Usage:
 
         Those that are in use according to the cache are not among these.
         """
-        if assigned.gpu.framework is values.Framework.VENDOR_VFIO:
+        if assigned.gpu.framework in values.GIVING_FUNCTIONS:
             return vgpu_facts.list_idle(assigned, self.read().names)
         # Before guests: an allocation is pending until its guest is defined.
         pending = self.list_pending()
@@ -333,7 +333,7 @@ class Usage:
         may be defined but not started, and a guest may have a function as it
         is, which is nothing that was given to it here.
         """
-        if assigned.gpu.framework is values.Framework.VENDOR_VFIO or any(
+        if assigned.gpu.framework in values.GIVING_FUNCTIONS or any(
             self._list_inactive_mdevs()
         ):
             return self.read().names

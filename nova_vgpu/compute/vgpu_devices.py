@@ -37,6 +37,10 @@ from nova_vgpu.host import guests
 #: libvirt drops an mdev when udev tells that it is gone, seconds later on a
 #: host that is busy.
 NOTICE_SECONDS = 30.0
+#: The kernel's own driver for VFIO, and the one that Intel's virtual functions
+#: can migrate with. (Linux kernel, drivers/vfio/pci/xe.)
+VFIO_DRIVER = 'vfio-pci'
+VARIANT_DRIVER = 'xe-vfio-pci'
 _PAUSE = 0.1
 
 

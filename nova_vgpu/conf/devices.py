@@ -138,6 +138,8 @@ def _read_type(
         resource_class=read('resource_class', 'mdev_class') or 'VGPU',
         max_instances=read('max_instances', 'max_instances'),
         traits=_without_empty(read('traits', 'traits')),
+        exec_quantum_ms=read('exec_quantum_ms', 'exec_quantum_ms'),
+        preempt_timeout_us=read('preempt_timeout_us', 'preempt_timeout_us'),
     )
 
 

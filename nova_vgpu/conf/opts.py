@@ -147,6 +147,38 @@ Related options:
     ]
 
 
+# Of what the kernel reads: a number of 32 bits.
+_MOST_U32 = 0xFFFFFFFF
+
+
+_VF_PROFILE_OPTIONS = [
+    cfg.IntOpt(
+        'exec_quantum_ms',
+        min=0,
+        max=_MOST_U32,
+        help="""
+How long one virtual function has the GPU before it is the turn of the next, in
+milliseconds; 0 is without limit.
+
+Only for VF profiles of Intel GPUs, such as ``B60-1of4``, with Linux 6.19 or
+later. If unset, the driver chooses.
+""",
+    ),
+    cfg.IntOpt(
+        'preempt_timeout_us',
+        min=0,
+        max=_MOST_U32,
+        help="""
+How long a virtual function may take to leave the GPU when its time is over, in
+microseconds, before it is reset; 0 is without limit.
+
+Only for VF profiles of Intel GPUs, such as ``B60-1of4``, with Linux 6.19 or
+later. If unset, the driver chooses.
+""",
+    ),
+]
+
+
 def type_options(type_name: str, novas: Container[Name] = ()) -> list[cfg.Opt]:
     """The options of ``[vgpu_<type>]``; ``novas`` do not become aliases."""
     nova_group = f'{NOVA_GROUP_PREFIX}{type_name}'
@@ -205,6 +237,7 @@ Additional traits for every provider of this type, beside those of the GPU and
 the type: ``CUSTOM_`` traits or standard ones.
 """,
         ),
+        *_VF_PROFILE_OPTIONS,
     ]
 
 

@@ -73,6 +73,8 @@ def _find_on_gpus(
             'See the kernel log about the device; some files need root.',
         )
     for gpu in examined.host.gpus:
+        if gpu.vf_profiles and examined.plan.assignments_of(gpu.name):
+            continue  # its plan tells whether its VFs are provisioned
         obstacle = readiness.find_obstacle(gpu)
         if obstacle is None:
             yield from _find_vf_findings(gpu)

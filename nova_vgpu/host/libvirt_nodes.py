@@ -35,6 +35,7 @@ from nova_vgpu.host import sysfs
 from nova_vgpu.host import type_backends
 from nova_vgpu.host.type_backends import mdev
 from nova_vgpu.host.type_backends import nvidia
+from nova_vgpu.host.type_backends import xe
 from nova_vgpu.knowledge import vendors
 
 
@@ -231,7 +232,7 @@ class _Scan:
             given = self._sysfs, function.name, where, self._faults
             subsystem = sysfs.read_subsystem(*given)
             sriov = sysfs.read_sriov(*given) or sriov
-        return values.PhysicalGPU(
+        gpu = values.PhysicalGPU(
             name=function.name,
             address=address,
             ids=values.PciIds(function.vendor, function.device, *subsystem),
@@ -241,6 +242,9 @@ class _Scan:
             offers=self._completed(function, where, types),
             vgpus=self._vgpus_on(function.name),
         )
+        if self._sysfs is not None and gpu.driver in xe.DRIVERS:
+            return xe.XeProfiles(self._sysfs).complete(gpu, self._faults)
+        return gpu
 
     def _vf(
         self,

@@ -103,9 +103,17 @@ def vendor_of_type(text: str) -> vendors.Vendor | None:
     by_id = vendors.get_by_type_id(text)
     if by_id is not None:
         return by_id
-    return next(
-        (v for v in vendors.list_vendors() if v.parse_type_name(text)), None
+    known = vendors.list_vendors()
+    by_name = next((v for v in known if v.parse_type_name(text)), None)
+    return by_name or next(
+        (v for v in known if v.parse_vf_profile(text)), None
     )
+
+
+def parse_vf_profile(text: str) -> vendors.VFProfile | None:
+    """Parse the name of a VF profile with the grammar of its vendor."""
+    profiles = (v.parse_vf_profile(text) for v in vendors.list_vendors())
+    return next((profile for profile in profiles if profile), None)
 
 
 def facts_of(
@@ -166,6 +174,8 @@ def type_of_trait(trait: str) -> values.VGPUType | None:
             found = values.VGPUType(parsed.short, parsed.short)
             if trait_of_type(found) == trait:
                 return found
+        elif (profile := parse_vf_profile(name)) is not None:
+            return values.VGPUType(profile.name)
     return None
 
 

@@ -36,6 +36,7 @@ from nova_vgpu.lifecycle import step_runner
 from nova_vgpu.plan import mapper
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
+from nova_vgpu.plan import vf_profiles
 from nova_vgpu.reconcile import steps
 
 # What VFs and vGPUs in the way hid is seen when the host is read again, and so
@@ -318,6 +319,6 @@ def _list_problems(
         and (gpu is None or problem.subject not in others)
         and (
             problem.subject not in stopped
-            or problem.code not in readiness.OBSTACLES
+            or problem.code not in readiness.OBSTACLES | vf_profiles.OBSTACLES
         )
     )

@@ -44,6 +44,7 @@ _KINDS: dict[str, type[typing.Any]] = {
         values.SetVFs,
         values.AwaitTypes,
         values.SetHeterogeneous,
+        values.SetVFProfile,
         values.SetType,
         values.SetMdev,
     )

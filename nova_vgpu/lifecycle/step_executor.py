@@ -18,6 +18,7 @@ Steps that create or remove a vGPU are left to
 driver, its VFs and its mode. Everything is read again before it is touched.
 """
 
+import errno
 import functools
 import typing
 
@@ -30,11 +31,14 @@ from nova_vgpu.host import sysfs
 from nova_vgpu.host import virtual_functions
 from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.host.type_backends import timeout
+from nova_vgpu.host.type_backends import xe
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import vgpu_executor
 from nova_vgpu.reconcile import steps
 
 _NVIDIA = 0x10DE
+# How the kernel or its firmware says that a setting is too large.
+_REFUSALS = frozenset({errno.ENOSPC, errno.ENOMEM, errno.EIO, errno.EINVAL})
 _MANUALLY = '"nova-vgpu device disable"'
 
 
@@ -96,6 +100,8 @@ class Executor:
                     return self._has_types(step.gpu)
                 case values.SetHeterogeneous():
                     self._set_heterogeneous(step)
+                case values.SetVFProfile():
+                    self._set_profile(step)
                 case values.SetType() | values.SetMdev():
                     self.vgpus.execute(step)
         except values.MalformedAddress as error:  # in a journal, by hand
@@ -211,6 +217,27 @@ class Executor:
         gpu_modes.set_heterogeneous(
             access.run, access.nvidia_smi, gpu, step.after, access.timeout
         )
+
+    def _set_profile(self, step: values.SetVFProfile) -> None:
+        backend = xe.XeProfiles(self._access.tree)
+        gpu = values.PciAddress.parse(step.gpu)
+        for vf in range(1, step.vfs + 1):
+            try:
+                backend.set_profile(gpu, vf, step.setting, step.after)
+            except KeyError as error:  # in a journal, by hand
+                raise exception.StepFailed(
+                    f'{step.setting} is not a setting of VFs.', 'Correct it.'
+                ) from error
+            except OSError as error:
+                failure = virtual_functions.failed_write(error)
+                if error.errno not in _REFUSALS:
+                    raise failure from error
+                raise exception.StepFailed(
+                    f'{step.setting} of VF {vf} of {step.vfs}: '
+                    f'{failure.message}',
+                    'The GPU may not have enough for all of them: declare '
+                    'smaller VFs, or fewer (max_instances).',
+                ) from error
 
     # -- reading ------------------------------------------------------------
 

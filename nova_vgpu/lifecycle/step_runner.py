@@ -76,8 +76,10 @@ class _GPURun:
         self.began = None
         # What servers have fits without it; the rest will fail by itself.
         is_optional = isinstance(step, values.SetHeterogeneous)
-        # Without its driver or its functions, nothing goes on.
-        is_base = isinstance(step, values.RepairDriver | values.SetVFs)
+        # Without its driver, its functions or profiles, nothing goes on.
+        is_base = isinstance(
+            step, values.RepairDriver | values.SetVFs | values.SetVFProfile
+        )
         if (
             event == PUT_OFF
             or (event in stops_at and not is_optional)

@@ -23,12 +23,15 @@ from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import capacity
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
+from nova_vgpu.plan import vf_profiles
 
 
 def resolve(
     placed: values.Assignment, names: Mapping[str, str]
 ) -> tuple[values.Assignment, tuple[values.Problem, ...]]:
     """Resolve the type on the GPU and count; or report why not."""
+    if placed.gpu.vf_profiles is not None:
+        placed = vf_profiles.add_vgpus(placed)
     found = _find_type(placed, names)
     if isinstance(found, values.Problem):
         problems: Iterable[values.Problem] = (found,)
@@ -61,6 +64,8 @@ def _find_type(
     types = type_matching.list_types(gpu, names)
     matches = type_matching.find_matches(declared, types)
     obstacle = readiness.find_obstacle(gpu)
+    if obstacle is not None and obstacle.code == 'no-types-ever':
+        obstacle = vf_profiles.find_obstacle(placed) or obstacle
     if not matches:
         of_gpu = capabilities.vendor_of(gpu)
         of_type = capabilities.vendor_of_type(declared)

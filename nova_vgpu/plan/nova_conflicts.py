@@ -66,7 +66,9 @@ def is_whole(gpu: values.PhysicalGPU, listed: Listed) -> bool:
 
 def list_aside(gpu: values.PhysicalGPU, listed: Listed) -> frozenset[str]:
     """The functions that Nova assigns, and that are not used here."""
-    mediated = {vf.name for vf in gpu.vfs if not vf.vendor_vfio} | {gpu.name}
+    mediated = {gpu.name}
+    if gpu.vf_profiles is None:
+        mediated |= {vf.name for vf in gpu.vfs if not vf.vendor_vfio}
     return frozenset(listed) - mediated
 
 

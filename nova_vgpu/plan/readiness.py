@@ -116,7 +116,10 @@ def _vendor_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
         if made_by.type_prefixes
         else f'{made_by.name} GPUs are shared by SR-IOV alone and have no '
         'vGPU types',
-        'Assign its virtual functions to servers by PCI passthrough.',
+        'Declare a VF profile (B60-1of4) with its address, or assign its '
+        'virtual functions to servers by PCI passthrough.'
+        if made_by.type_prefixes
+        else 'Assign its virtual functions to servers by PCI passthrough.',
     )
 
 

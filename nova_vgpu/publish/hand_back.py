@@ -124,7 +124,7 @@ def _find_places(
     """Where the vGPUs are that a consumer holds of a GPU or its share."""
     gpu = assigned.gpu
     guest = guests.get(consumer.uuid)
-    if gpu.framework is values.Framework.VENDOR_VFIO:
+    if gpu.framework in values.GIVING_FUNCTIONS:
         return _not_for_nova(gpu, consumer, guest)
     if guest is None:
         return _no_guest(gpu, consumer)

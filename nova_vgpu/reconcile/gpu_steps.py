@@ -49,6 +49,7 @@ from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import policy as policies
 from nova_vgpu.reconcile import steps
+from nova_vgpu.reconcile import vf_profile_steps
 from nova_vgpu.reconcile import vgpu_facts
 from nova_vgpu.reconcile import vgpus_to_recreate
 
@@ -180,6 +181,8 @@ def _plan_gpu(
     if owner is not None and gpu.address is not None:
         refused = steps.refuse(str(gpu), 'the GPU as a whole', owner)
         return values.GPUSteps(str(gpu), (), (refused,))
+    if gpu.vf_profiles is not None:
+        return vf_profile_steps.plan(first)
     removals: tuple[steps.VGPUStep, ...] = ()
     creations: tuple[steps.VGPUStep, ...] = ()
     refusals: tuple[values.Refusal, ...] = ()

@@ -53,6 +53,8 @@ class Board:
     vf_offset: int = 4
     vf_stride: int = 1
     pci_class: int = 0x030200
+    #: What the kernel provisions virtual functions with, if it does.
+    vf_memory_mib: int = 0
 
 
 def _nvidia(
@@ -185,6 +187,17 @@ UHD_770 = Board(
     total_vfs=7,
     vf_offset=1,
     pci_class=0x030000,
+)
+ARC_PRO_B60 = Board(
+    vendor=0x8086,
+    device=0xE211,
+    subsystem=(0x8086, 0x1114),
+    driver='xe',
+    types=(),
+    total_vfs=12,
+    vf_offset=1,
+    pci_class=0x030000,
+    vf_memory_mib=24480,
 )
 INSTINCT_MI210 = Board(
     vendor=0x1002,

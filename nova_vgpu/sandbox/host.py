@@ -19,6 +19,9 @@ import uuid
 from nova_vgpu import values
 from nova_vgpu.sandbox import boards
 
+#: What Linux 7.0 shows of virtual functions that it provisions.
+ADMIN = ('vram_quota', 'exec_quantum_ms', 'preempt_timeout_us')
+
 _NAMESPACE = uuid.UUID('5d1f8f5e-6d5c-4f0e-9f5a-3c1c5a6f0b11')
 
 
@@ -62,6 +65,10 @@ class GPU:
     Without ``iommu``, no function has an IOMMU group. Otherwise the functions
     of a slot share that of their slot, as without ACS between them, and each
     VF has its own. ``display`` is the GPU with the console of the host.
+
+    ``vf_driver`` is the driver of the VFs. ``admin`` are the files of
+    ``sriov_admin`` that the kernel has, where it provisions VFs;
+    ``profile`` has what is in them: the file, the VF, the number.
     """
 
     address: values.PciAddress
@@ -77,6 +84,14 @@ class GPU:
     slot: Slot = Slot()
     iommu: bool = True
     display: bool = False
+    vf_driver: str = 'default'
+    admin: tuple[str, ...] = ADMIN
+    profile: tuple[tuple[str, int, int], ...] = ()
+
+    def read_profile(self, name: str, vf: int) -> int:
+        """What is in a file of a virtual function, counted from 1."""
+        found = (n for f, v, n in self.profile if (f, v) == (name, vf))
+        return next(found, 0)
 
     def group_of(self, function: values.PciAddress) -> int | None:
         """The IOMMU group of the card's function, or of one of its VFs."""

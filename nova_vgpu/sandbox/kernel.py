@@ -197,6 +197,7 @@ class Kernel(hardware.Hardware):
                     gpu,
                     vfs=0,
                     created=(),
+                    profile=(),
                     mixed=False,
                     types_ready=True,
                     driver=self._first_driver(gpu),

@@ -349,6 +349,8 @@ class LibvirtHost(libvirt_connection.Connection):
                 f"device not found: PCI device '{address}' not found",
                 libvirt.VIR_ERR_DEVICE_MISSING,
             ) from error
+        if vf is not None and gpu.board.vf_memory_mib:
+            return  # the kernel provisioned it
         if vf is None or not gpu.vendor_vfio or not gpu.on(vf):
             raise _refuse(
                 f'internal error: qemu: vfio {address}: error getting device',

@@ -34,6 +34,10 @@ if typing.TYPE_CHECKING:
 
 _MOST_VFS = 0xFFFF
 _UUID_LENGTH = 36
+_QUOTA = 'vram_quota'
+_MIB = 1 << 20
+# What the hardware allots at a time. (Linux kernel, xe_lmtt_page_size().)
+_ALIGNMENT = 2 * _MIB
 
 
 class BlocksForever(BaseException):
@@ -56,6 +60,8 @@ def store(
             _store_numvfs(its_kernel, address, text)
         case ('current_vgpu_type', address):
             _store_type(its_kernel, address, text)
+        case ('profile', address, name, vf):
+            _store_profile(its_kernel, address, name, int(vf), text)
         case ('create', address, type_id):
             _create(its_kernel, address, type_id, text)
         case ('remove', uuid):
@@ -75,6 +81,7 @@ def enable_vfs(
 ) -> None:
     """Enable VFs, which appear after a while."""
     with its_kernel.effect(f'{number} VFs on {gpu.address}'):
+        its_kernel.update(gpu.address, profile=_provision(gpu, number))
         its_kernel.expect_vfs(gpu.address, number)
 
 
@@ -87,7 +94,7 @@ def disable_vfs(its_kernel: 'kernel.Kernel', gpu: host.GPU) -> None:
         raise memory_tree.make_error(errno.EBUSY, str(gpu.address))
     with its_kernel.effect(f'no VFs on {gpu.address}'):
         its_kernel.expect_nothing(gpu.address)
-        its_kernel.update(gpu.address, vfs=0, created=())
+        its_kernel.update(gpu.address, vfs=0, created=(), profile=())
 
 
 def is_mig_backed(board_type: boards.BoardType) -> bool:
@@ -119,6 +126,34 @@ def _store_numvfs(its: 'kernel.Kernel', address: str, text: str) -> None:
     if enabled:
         raise memory_tree.make_error(errno.EBUSY, address)
     enable_vfs(its, gpu, number)
+
+
+def _provision(gpu: host.GPU, vfs: int) -> tuple[tuple[str, int, int], ...]:
+    """Equal parts of the memory, unless any VF has a quota already."""
+    is_custom = any(
+        name == _QUOTA and number for name, _, number in gpu.profile
+    )
+    if is_custom or not gpu.board.vf_memory_mib:
+        return gpu.profile
+    each = gpu.board.vf_memory_mib * _MIB // vfs // _ALIGNMENT * _ALIGNMENT
+    quotas = tuple((_QUOTA, vf, each) for vf in range(1, vfs + 1))
+    others = (entry for entry in gpu.profile if entry[0] != _QUOTA)
+    return (*others, *quotas)
+
+
+def _store_profile(
+    its: 'kernel.Kernel', address: str, name: str, vf: int, text: str
+) -> None:
+    gpu = its.get(_parse(address))
+    number = _parse_number(text, address)
+    others = tuple(p for p in gpu.profile if p[:2] != (name, vf))
+    if name == _QUOTA:
+        number = -(-number // _ALIGNMENT) * _ALIGNMENT
+        taken = sum(mine for file, _, mine in others if file == name)
+        if taken + number > gpu.board.vf_memory_mib * _MIB:
+            raise memory_tree.make_error(errno.ENOSPC, address)
+    with its.effect(f'{name} {number} of VF {vf} of {address}'):
+        its.update(gpu.address, profile=(*others, (name, vf, number)))
 
 
 def _store_type(its: 'kernel.Kernel', address: str, text: str) -> None:

@@ -127,6 +127,12 @@ class RenderedGPU:
                 'sriov_offset': Attribute(str(board.vf_offset)),
                 'sriov_stride': Attribute(str(board.vf_stride)),
             }
+        if (
+            board.vf_memory_mib
+            and gpu.admin
+            and gpu.bound_driver == board.driver
+        ):
+            found['sriov_admin'] = Directory(self._make_admin)
         if gpu.types_on_pf:
             found |= self._make_parent(gpu.address, None)
         for index, address in enumerate(self.vfs):
@@ -136,7 +142,10 @@ class RenderedGPU:
     def _make_virtual(self, index: int) -> dict[str, Node]:
         gpu = self.gpu
         address = self.vfs[index]
-        found = self._make_function(address, gpu.board.driver)
+        driver = gpu.vf_driver
+        if driver == 'default':
+            driver = gpu.board.driver
+        found = self._make_function(address, driver)
         found['physfn'] = Link(self.place(str(gpu.address)))
         if gpu.types_on_vfs and gpu.vendor_vfio:
             found['nvidia'] = Directory(
@@ -144,6 +153,30 @@ class RenderedGPU:
             )
         elif gpu.types_on_vfs:
             found |= self._make_parent(address, index)
+        return found
+
+    def _make_admin(self) -> dict[str, Node]:
+        """As xe_sriov_pf_sysfs.c of Linux does it."""
+        gpu = self.gpu
+        here = str(gpu.address)
+        found: dict[str, Node] = {
+            'pf': _make_directory({'device': Link(self.place(here))})
+        }
+        for vf in range(1, gpu.board.total_vfs + 1):
+            entries: dict[str, Node] = {
+                'profile': _make_directory(
+                    {
+                        name: Attribute(
+                            str(gpu.read_profile(name, vf)),
+                            ('profile', here, name, str(vf)),
+                        )
+                        for name in gpu.admin
+                    }
+                )
+            }
+            if vf <= len(self.vfs):
+                entries['device'] = Link(self.place(str(self.vfs[vf - 1])))
+            found[f'vf{vf}'] = _make_directory(entries)
         return found
 
     def _make_function(

@@ -61,6 +61,28 @@ def make_gpu(card: simulation.GPU) -> values.PhysicalGPU:
         ),
         offers=_mdev_offers(card, None) if card.types_on_pf else (),
         vgpus=_mdevs(card, None, card.address),
+        vf_profiles=_make_vf_profiles(card),
+    )
+
+
+def _make_vf_profiles(card: simulation.GPU) -> values.VFProfiles | None:
+    board = card.board
+    is_divisible = board.vendor == 0x8086 and board.total_vfs
+    if not is_divisible or card.bound_driver not in ('xe', 'i915'):
+        return None
+    shown = card.admin if board.vf_memory_mib else ()
+    every = range(1, board.total_vfs + 1)
+    return values.VFProfiles(
+        *(
+            tuple(card.read_profile(name, vf) // unit for vf in every)
+            if name in shown
+            else ()
+            for name, unit in (
+                ('vram_quota', 1 << 20),
+                ('exec_quantum_ms', 1),
+                ('preempt_timeout_us', 1),
+            )
+        )
     )
 
 

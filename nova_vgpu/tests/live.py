@@ -182,6 +182,9 @@ class LiveHost(fixtures.Fixture):
             described[f'{card.address} mixed'] = card.mixed
             described[f'{card.address} driver'] = card.bound_driver
             described[f'{card.address} VFs'] = card.vfs
+            if card.board.vf_memory_mib:
+                profiles = sorted(entry for entry in card.profile if entry[2])
+                described[f'{card.address} profiles'] = profiles
             names = {t.id: t.name for t in card.board.types}
             for created in card.pinned():
                 name = created.uuid

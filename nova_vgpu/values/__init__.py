@@ -30,6 +30,7 @@ from nova_vgpu.values.findings import Evidence as Evidence
 from nova_vgpu.values.findings import Finding as Finding
 from nova_vgpu.values.findings import UdevCall as UdevCall
 from nova_vgpu.values.host_hardware import Framework as Framework
+from nova_vgpu.values.host_hardware import GIVING_FUNCTIONS as GIVING_FUNCTIONS
 from nova_vgpu.values.host_hardware import GPUMode as GPUMode
 from nova_vgpu.values.host_hardware import GPUModes as GPUModes
 from nova_vgpu.values.host_hardware import Host as Host
@@ -45,6 +46,7 @@ from nova_vgpu.values.host_hardware import SchedulerPolicy as SchedulerPolicy
 from nova_vgpu.values.host_hardware import split_device as split_device
 from nova_vgpu.values.host_hardware import Sriov as Sriov
 from nova_vgpu.values.host_hardware import TypeFacts as TypeFacts
+from nova_vgpu.values.host_hardware import VFProfiles as VFProfiles
 from nova_vgpu.values.host_hardware import VGPU as VGPU
 from nova_vgpu.values.host_hardware import VGPUType as VGPUType
 from nova_vgpu.values.host_hardware import VirtualFunction as VirtualFunction
@@ -105,6 +107,7 @@ from nova_vgpu.values.step import RepairDriver as RepairDriver
 from nova_vgpu.values.step import SetHeterogeneous as SetHeterogeneous
 from nova_vgpu.values.step import SetMdev as SetMdev
 from nova_vgpu.values.step import SetType as SetType
+from nova_vgpu.values.step import SetVFProfile as SetVFProfile
 from nova_vgpu.values.step import SetVFs as SetVFs
 from nova_vgpu.values.step import Step as Step
 from nova_vgpu.values.vgpu_usage import Guest as Guest

@@ -66,7 +66,8 @@ class DeclaredType:
 
     ``name`` is the type as the operator wrote it: an id, a vendor name or a
     short name. ``group`` is the section where its options are, for messages.
-    ``device_addresses`` are the entries as they are written.
+    ``device_addresses`` are the entries as they are written. The last two are
+    for VF profiles.
     """
 
     name: str
@@ -75,6 +76,8 @@ class DeclaredType:
     resource_class: str = 'VGPU'
     max_instances: int | None = None
     traits: tuple[str, ...] = ()
+    exec_quantum_ms: int | None = None
+    preempt_timeout_us: int | None = None
 
     def option(self, name: str) -> str:
         """The full name of an option of this type, for messages."""

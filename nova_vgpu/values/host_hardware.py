@@ -246,16 +246,35 @@ class VirtualFunction:
         object.__setattr__(self, 'name', self.address.node_device_name)
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class VFProfiles:
+    """How the virtual functions of a GPU are provisioned.
+
+    Only for a GPU where the kernel does that by itself: it has no types. One
+    number for each virtual function that the GPU can have, enabled or not;
+    none if the driver does not show them. 0 is what the driver chooses.
+    """
+
+    vram_mib: tuple[int, ...] = ()
+    exec_quantum_ms: tuple[int, ...] = ()
+    preempt_timeout_us: tuple[int, ...] = ()
+
+
 #: The prefixes of libvirt's names for mdev parents that are not GPUs.
 _OTHER_DEVICES = ('css_', 'ap_', 'matrix_')
 
 
 class Framework(enum.Enum):
-    """The three ways in which a host shares a GPU."""
+    """The ways in which a host shares a GPU."""
 
     MDEV = 'mdev'
     MDEV_ON_VFS = 'mdev on VFs'
     VENDOR_VFIO = 'vendor VFIO'
+    VF_PROFILES = 'VF profiles'
+
+
+#: Those in which servers get virtual functions, and not mdevs.
+GIVING_FUNCTIONS = frozenset({Framework.VENDOR_VFIO, Framework.VF_PROFILES})
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -265,7 +284,9 @@ class PhysicalGPU:
     ``address`` and ``ids`` are None for the kernel's sample parents (mtty),
     which are not PCI devices. ``offers`` and ``vgpus`` are those of the GPU's
     own function; ``all_offers`` and ``all_vgpus`` include its VFs'.
-    ``named_types`` is for a GPU whose free capacity was not read.
+    ``named_types`` is for a GPU whose free capacity was not read, and for one
+    whose VFs are provisioned as declared: ``vf_profiles`` is not None if the
+    kernel provisions them by itself.
     """
 
     name: str
@@ -277,6 +298,7 @@ class PhysicalGPU:
     offers: tuple[Offer, ...] = ()
     vgpus: tuple[VGPU, ...] = ()
     named_types: tuple[VGPUType, ...] = ()
+    vf_profiles: VFProfiles | None = None
 
     def __str__(self) -> str:
         """The GPU's name for operators: its PCI address if it has one."""
@@ -293,6 +315,8 @@ class PhysicalGPU:
     @property
     def framework(self) -> Framework | None:
         """The framework that this GPU uses now; None if it shows none."""
+        if self.vf_profiles is not None:
+            return Framework.VF_PROFILES if self.named_types else None
         if self.offers or self.vgpus:
             return Framework.MDEV
         if any(vf.vendor_vfio for vf in self.vfs):

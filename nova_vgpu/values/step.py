@@ -74,6 +74,27 @@ class SetHeterogeneous:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SetVFProfile:
+    """Set something in the profiles of the first virtual functions of a GPU.
+
+    ``setting`` is the name of a field of
+    :class:`~nova_vgpu.values.VFProfiles`; 0 leaves it to the driver.
+    """
+
+    gpu: str
+    vfs: int
+    setting: str
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        return (
+            f'set {self.setting} of {self.vfs} VFs of GPU {self.gpu} to '
+            f'{self.after}'
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SetType:
     """Make a vGPU of a virtual function (vendor-specific VFIO), or clear it.
 
@@ -114,7 +135,13 @@ class SetMdev:
 
 
 Step = (
-    RepairDriver | SetVFs | AwaitTypes | SetHeterogeneous | SetType | SetMdev
+    RepairDriver
+    | SetVFs
+    | AwaitTypes
+    | SetHeterogeneous
+    | SetVFProfile
+    | SetType
+    | SetMdev
 )
 
 

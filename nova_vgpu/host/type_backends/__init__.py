@@ -20,6 +20,9 @@ back-end knows one way, and nothing else of the project knows its files:
     mdevs of them on it (:mod:`nova_vgpu.host.mdevs`)
 ``nvidia``
     NVIDIA's vendor-specific VFIO: a virtual function is set to a type
+``xe``
+    Intel's SR-IOV: virtual functions have no types, and the kernel provisions
+    them by itself
 
 A function is given to a back-end as it was found; what a back-end reads of it,
 and from where, is its own.
@@ -36,7 +39,12 @@ Found = tuple[tuple[values.Offer, ...], tuple[values.VGPU, ...]]
 
 #: What back-ends write to, below the directory of a PCI function: nothing else
 #: of it is ever written (:mod:`nova_vgpu.host.files`).
-WRITABLE = ('nvidia/current_vgpu_type',)
+WRITABLE = (
+    'nvidia/current_vgpu_type',
+    r'sriov_admin/vf[1-9][0-9]{0,4}/profile/vram_quota',
+    r'sriov_admin/vf[1-9][0-9]{0,4}/profile/exec_quantum_ms',
+    r'sriov_admin/vf[1-9][0-9]{0,4}/profile/preempt_timeout_us',
+)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

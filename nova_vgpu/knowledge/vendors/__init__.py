@@ -68,6 +68,25 @@ class TypeName:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class VFProfile:
+    """What each virtual function of a GPU gets, such as ``B60-1of4``.
+
+    Either the GPU has ``count`` equal functions, or each has ``vram_mib``.
+    """
+
+    model: str
+    count: int | None = None
+    vram_mib: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The usual spelling."""
+        if self.vram_mib is not None:
+            return f'{self.model}-{self.vram_mib // 1024}G'
+        return f'{self.model}-1of{self.count}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class MigShape:
     """The GPU instance of a type that is backed by MIG.
 
@@ -98,6 +117,14 @@ class Vendor(abc.ABC):
 
     def parse_type_name(self, text: str) -> TypeName | None:
         """Parse a type's name; None if it is not one of this vendor."""
+        return None
+
+    def parse_vf_profile(self, text: str) -> VFProfile | None:
+        """Parse the name of a VF profile; None if there are none."""
+        return None
+
+    def vram_mib(self, ids: values.PciIds) -> int | None:
+        """The memory of a GPU for which VF profiles can be declared."""
         return None
 
     def model_name(self, ids: values.PciIds) -> str | None:

@@ -58,6 +58,7 @@ PACKAGE = ROOT / 'nova_vgpu'
 SOURCE = ROOT / 'doc' / 'source'
 EXAMPLES = SOURCE / 'examples'
 FLAVORS = EXAMPLES / 'flavors.ini'
+INTEL = EXAMPLES / 'intel-vf-profile.ini'
 NODE = 'compute1'
 
 Summary = dict[str, tuple[str, str, int]]
@@ -203,9 +204,19 @@ class TestExamples(DocumentationTestCase):
         for name, text in self.pages.items():
             self.assertIsNone(written.search(text), name)
 
+    def test_profile_of_intel_gpus(self) -> None:
+        card = simulation.GPU(
+            values.PciAddress.parse('03:00.0'), boards.ARC_PRO_B60
+        )
+        root = self.write_host(simulation.SimulatedHost((card,)))
+        (problem,) = self.make_plan(root, INTEL).problems
+        self.assertEqual('not-provisioned', problem.code)
+        self.assertIn('0 of 12', problem.message)
+
     def test_every_option_is_in_the_example_of_every_option(self) -> None:
         parser = configparser.ConfigParser()
-        parser.read(EXAMPLES / 'every-option.conf')
+        # Some are for one kind of GPU only.
+        parser.read([EXAMPLES / 'every-option.conf', INTEL])
         written = {
             option
             for section in parser.sections()
@@ -492,7 +503,8 @@ class TestBoot(DocumentationTestCase):
         address = '0000:41:00.0'
         tree = files.Files(str(self.directory))
         for path in listed:
-            parts = path.replace('<address>', address).split('/')
+            path = path.replace('<address>', address).replace('<n>', '1')
+            parts = path.split('/')
             # Not there, and not refused.
             self.assertRaises(FileNotFoundError, tree.write, '0', *parts)
         self.assertEqual(len(files.WRITABLE), len(listed))

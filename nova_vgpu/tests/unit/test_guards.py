@@ -127,7 +127,7 @@ MAY_OPEN_FILES = (
 TYPE_FILES = re.compile(
     r'mdev_supported_types|available_instances|mdev_bus|\bmdev_type\b'
     r'|creatable_vgpu_types|current_vgpu_type|vgpu_params|placement_id'
-    r'|gpu_instance_id|\bbus/mdev\b'
+    r'|gpu_instance_id|\bbus/mdev\b|sriov_admin|vram_quota'
 )
 BACKENDS = 'host/type_backends/'
 #: Messages that name a file to operators, the program that is copied into

@@ -31,7 +31,9 @@ from nova_vgpu.compute import vgpu_devices
 from nova_vgpu.host import guests
 from nova_vgpu.tests.functional import threading_mode
 
-VF = values.PciAddress.parse('0001:c8:00.4')
+VF = values.VirtualFunction(
+    values.PciAddress.parse('0001:c8:00.4'), 'nvidia', vendor_vfio=True
+)
 
 MDEV = 'c1b6ac4a-0b3c-4bd5-8d6d-3a0f8c0a0001'
 OTHER_MDEV = 'c1b6ac4a-0b3c-4bd5-8d6d-3a0f8c0a0002'
@@ -108,6 +110,21 @@ class GuestsTest(testtools.TestCase):
             mdev, _ = hotplug.parse_vgpus(xml)
             again = guests.parse_devices(self.define(mdev))
             self.assertEqual(vgpus, again.vgpus, case)
+
+    def test_who_binds_a_function_to_vfio(self) -> None:
+        for driver, expected in (
+            ('xe', 'yes'),
+            (None, 'yes'),
+            ('vfio-pci', 'no'),
+            ('xe-vfio-pci', 'no'),
+        ):
+            vf = values.VirtualFunction(VF.address, driver)
+            alias = guests.make_alias(0, 'B60-1of4')
+            xml = self.define(guest_devices.make_function(vf, alias))
+            hostdev, _ = hotplug.parse_vgpus(xml)
+            self.assertIn(f'managed="{expected}"', hostdev.to_xml())
+            vgpus = guests.parse_devices(xml).vgpus
+            self.assertEqual('B60-1of4', vgpus['pci_0001_c8_00_4'])
 
     def test_other_devices_are_told_from_vgpus(self) -> None:
         alias = guests.make_alias(0, None)

@@ -42,7 +42,9 @@ from nova_vgpu.tests import live
 ALLOWED = re.compile(
     r'/bus/pci/(drivers_probe|drivers/pci-pf-stub/unbind|devices/'
     r'[0-9a-f]{4,8}:[0-9a-f]{2}:[01][0-9a-f]\.[0-7]/'
-    r'(sriov_numvfs|driver_override|nvidia/current_vgpu_type))'
+    r'(sriov_numvfs|driver_override|nvidia/current_vgpu_type'
+    r'|sriov_admin/vf[1-9][0-9]*/profile/'
+    r'(vram_quota|exec_quantum_ms|preempt_timeout_us)))'
 )
 PIECES = (
     *('..', '.', '/', '//', 'etc', 'passwd', '\0', '\n', ' ', '%2e%2e', '~'),
@@ -141,7 +143,7 @@ class TestPathSafety(testtools.TestCase):
                 )
                 for name in (
                     *('gpu', 'function', 'parent', 'uuid', 'type'),
-                    *('before', 'after'),
+                    *('before', 'after', 'vfs', 'setting'),
                 )
             },
         )

@@ -31,7 +31,10 @@ import typing
 
 import testtools
 
+from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import machine as machines
+from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
 
 _FILE_CALLS = ('write', 'fsync', 'replace', 'link', 'unlink', 'ftruncate')
@@ -46,6 +49,22 @@ device_addresses = {live.T4}
 device_addresses = {live.A10}
 [vgpu_L40S-24Q]
 device_addresses = {live.L40S}
+"""
+
+
+B60 = '0000:03:00.0'
+EQUAL = f"""
+[devices]
+enabled_vgpu_types = B60-1of4
+[vgpu_B60-1of4]
+device_addresses = {B60}
+"""
+QUOTAS = f"""
+[devices]
+enabled_vgpu_types = B60-6G
+[vgpu_B60-6G]
+device_addresses = {B60}
+exec_quantum_ms = 20
 """
 
 
@@ -118,14 +137,18 @@ class Killer:
         os._exit(0)
 
 
-class TestCrashes(testtools.TestCase):
+class CrashTestCase(testtools.TestCase):
     def setUp(self) -> None:
         super().setUp()
-        self.host = self.useFixture(live.LiveHost(*live.bare_gpus()))
+        self.host = self.useFixture(live.LiveHost(*self.list_gpus()))
         self.machine = self.host.machine
         self.machine.libvirt.autostarts = False
         self.tried = 0
         self.addCleanup(self.say)
+
+    def list_gpus(self) -> tuple[simulation.GPU, ...]:
+        """What is in the machine."""
+        return live.bare_gpus()
 
     def say(self) -> None:
         sys.stdout.write(f'{self.id()}: {self.tried} points tried\n')
@@ -230,6 +253,8 @@ class TestCrashes(testtools.TestCase):
             for name in guest.devices
         }
 
+
+class TestCrashes(CrashTestCase):
     def test_from_a_bare_host(self) -> None:
         self.try_apply(OTHER_TYPES)
 
@@ -347,3 +372,27 @@ class TestCrashes(testtools.TestCase):
             self.assertEqual(before, self.host.describe(), point)
 
         self.kill_everywhere(self.host.restore, check)
+
+
+class TestProvisioning(CrashTestCase):
+    """VFs that the kernel provisions; a server that runs keeps its own."""
+
+    def list_gpus(self) -> tuple[simulation.GPU, ...]:
+        return (hosts.gpu(B60, boards.ARC_PRO_B60),)
+
+    def test_from_a_bare_host(self) -> None:
+        self.try_apply(QUOTAS)
+
+    def test_from_equal_functions_and_back(self) -> None:
+        self.host.apply(EQUAL)
+        shutil.rmtree(self.host.path / 'state')
+        self.try_apply(QUOTAS)
+
+    def test_scheduling_beside_a_server(self) -> None:
+        self.host.apply(EQUAL)
+        shutil.rmtree(self.host.path / 'state')
+        self.machine.libvirt.define_guest(
+            'ai', functions={'0000:03:00.2': 'B60-1of4'}
+        )
+        self.machine.libvirt.start_guest('ai')
+        self.try_apply(f'{EQUAL}exec_quantum_ms = 20\n')

@@ -1,0 +1,266 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""VF profiles: what each virtual function of a GPU gets.
+
+Where the kernel provisions virtual functions, a GPU has no types. An operator
+declares a VF profile: ``B60-1of4`` for four equal functions, which the driver
+provisions, ``B60-6G`` for as many as have 6 GiB each. A GPU whose functions
+are provisioned as declared has that profile as its type, and every function is
+a vGPU of it. Otherwise ``apply`` provisions them first.
+"""
+
+from collections.abc import Iterator
+import dataclasses
+
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import readiness
+
+#: What apply does away with.
+OBSTACLES = frozenset({'not-provisioned'})
+
+_APPLY = 'Run "nova-vgpu apply", which provisions them.'
+#: A driver rounds a quota up to what the hardware can do.
+_ROUNDING_MIB = 64
+_SCHEDULING = ('exec_quantum_ms', 'preempt_timeout_us')
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wanted:
+    """How the VFs of a GPU are to be provisioned.
+
+    ``vram_mib`` is 0 if the driver chooses; ``scheduling`` has what is set,
+    by the names of fields of :class:`nova_vgpu.values.VFProfiles`.
+    """
+
+    name: str
+    vfs: int
+    vram_mib: int
+    scheduling: tuple[tuple[str, int], ...]
+
+
+def find_wanted(
+    placed: values.Assignment,
+) -> Wanted | readiness.Obstacle | None:
+    """How the VFs of a GPU are to be provisioned, or why they cannot be.
+
+    None if the GPU is of another vendor, or no VF profile is declared.
+    """
+    gpu, declared = placed.gpu, placed.declared
+    profile = capabilities.parse_vf_profile(declared.name)
+    vf_profiles, sriov = gpu.vf_profiles, gpu.sriov
+    made_by = capabilities.vendor_of(gpu)
+    if profile is None or sriov is None or made_by is None:
+        return None
+    if made_by.parse_vf_profile(declared.name) is None:
+        return None
+    if vf_profiles is None:
+        return _obstacle(
+            'vf-profile-unsupported',
+            f'its driver, {gpu.driver or "none"}, does not provision VFs',
+            'Bind it to its own driver, xe.',
+        )
+    model = capabilities.model_of(gpu)
+    if model and model.casefold() != profile.model.casefold():
+        return _obstacle(
+            'type-not-offered',
+            f'it is of model {model}',
+            f'Remove its address from {declared.option("device_addresses")}.',
+        )
+    unsupported = _find_unsupported(
+        placed, vf_profiles, profile.vram_mib
+    ) or _find_misplaced(placed, profile.count)
+    if unsupported is not None:
+        return unsupported
+    number = profile.count or _count_quotas(placed, profile.vram_mib or 0)
+    if number is None:
+        return _obstacle(
+            'vf-profile-count',
+            'the memory of its model is not known, and so it is not known '
+            'how many quotas fit',
+            f'Set {declared.option("max_instances")} to their number.',
+        )
+    if not 0 < number <= sriov.total:
+        return _obstacle(
+            'vf-profile-count',
+            f'it would have {number} VFs, and has {sriov.total} at most',
+            'Declare another VF profile.',
+        )
+    return Wanted(
+        dataclasses.replace(profile, model=model or profile.model).name,
+        number,
+        profile.vram_mib or 0,
+        tuple(_list_scheduling(declared)),
+    )
+
+
+def add_vgpus(placed: values.Assignment) -> values.Assignment:
+    """The same, with vGPUs if its VFs are provisioned as declared."""
+    gpu = placed.gpu
+    wanted = find_wanted(placed)
+    if not isinstance(wanted, Wanted) or not is_applied(gpu, wanted):
+        return placed
+    shown = gpu.vf_profiles.vram_mib[: wanted.vfs] if gpu.vf_profiles else ()
+    profile = values.VGPUType(
+        wanted.name,
+        facts=values.TypeFacts(
+            wanted.vram_mib or min(shown, default=0) or None, wanted.vfs
+        ),
+    )
+    vfs = tuple(
+        dataclasses.replace(vf, vgpus=(values.VGPU(vf.name, profile.id),))
+        for vf in gpu.vfs
+    )
+    return dataclasses.replace(
+        placed, gpu=dataclasses.replace(gpu, vfs=vfs, named_types=(profile,))
+    )
+
+
+def find_obstacle(placed: values.Assignment) -> readiness.Obstacle | None:
+    """Why VFs are not provisioned as declared; None if they are."""
+    gpu = placed.gpu
+    wanted = find_wanted(placed)
+    if not isinstance(wanted, Wanted):
+        return wanted
+    if gpu.named_types:
+        return None
+    if not gpu.vfs:
+        total = gpu.sriov.total if gpu.sriov else 0
+        finding = f'its VFs are not enabled (0 of {total})'
+    else:
+        finding = (
+            f'its VFs are provisioned otherwise: it has {len(gpu.vfs)}'
+            f'{_describe_quotas(gpu)} and is to have {wanted.vfs}'
+        )
+        if wanted.vram_mib:
+            finding += f' of {wanted.vram_mib} MiB'
+        if wanted.scheduling:
+            options = ', '.join(f'{n} = {v}' for n, v in wanted.scheduling)
+            finding += f' ({options})'
+    return _obstacle('not-provisioned', finding, _APPLY)
+
+
+def is_applied(gpu: values.PhysicalGPU, wanted: Wanted) -> bool:
+    """Whether a GPU has these virtual functions, with this profile."""
+    return len(gpu.vfs) == wanted.vfs and not any(list_unset(gpu, wanted))
+
+
+def list_unset(
+    gpu: values.PhysicalGPU, wanted: Wanted
+) -> Iterator[tuple[str, int]]:
+    """The settings of enabled virtual functions that are not as wanted."""
+    vf_profiles = gpu.vf_profiles or values.VFProfiles()
+    shown = vf_profiles.vram_mib[: wanted.vfs]
+    if wanted.vram_mib:
+        if not all(
+            0 <= found - wanted.vram_mib < _ROUNDING_MIB for found in shown
+        ):
+            yield 'vram_mib', wanted.vram_mib
+    elif len(set(shown)) > 1:
+        yield 'vram_mib', 0
+    for name, number in wanted.scheduling:
+        found = getattr(vf_profiles, name)[: wanted.vfs]
+        if any(each != number for each in found):
+            yield name, number
+
+
+def check_options(declared: values.DeclaredType) -> Iterator[values.Problem]:
+    """Options of VF profiles, under a type that is none."""
+    if capabilities.parse_vf_profile(declared.name) is not None:
+        return
+    for name, _ in _list_scheduling(declared):
+        option = declared.option(name)
+        yield values.Problem(
+            values.Severity.WARNING,
+            'vf-profile-option',
+            option,
+            f'{option} has no effect: {declared.name!r} is not a VF profile.',
+            'Remove it.',
+        )
+
+
+def _obstacle(code: str, finding: str, cure: str) -> readiness.Obstacle:
+    """An obstacle, which is an error of its GPU (values.Severity.ERROR)."""
+    return readiness.Obstacle(code, finding, cure)
+
+
+def _find_misplaced(
+    placed: values.Assignment, count: int | None
+) -> readiness.Obstacle | None:
+    """What another type, or the number behind the address, leaves unclear."""
+    listed = placed.declared.option('device_addresses')
+    if placed.share is not None:
+        others = ', '.join(each.declared.name for each in placed.beside)
+        return _obstacle(
+            'vf-profile-unsupported',
+            f'its VFs have one profile, and {others} is declared for it, too',
+            'List it under one type.',
+        )
+    if count is not None and placed.listed_share not in (None, count):
+        return _obstacle(
+            'vf-profile-count',
+            f'{placed.listed_share} is written with its address, and all of '
+            f'{count} VFs are served',
+            f'Remove the number from {listed}.',
+        )
+    return None
+
+
+def _find_unsupported(
+    placed: values.Assignment,
+    vf_profiles: values.VFProfiles,
+    vram_mib: int | None,
+) -> readiness.Obstacle | None:
+    declared = placed.declared
+    if vram_mib is not None and not vf_profiles.vram_mib:
+        return _obstacle(
+            'vf-profile-unsupported',
+            'its driver has no quotas of memory, which need a discrete GPU '
+            'and Linux 7.0 or later',
+            'Declare equal VFs, such as 1of4, instead.',
+        )
+    for name, _ in _list_scheduling(declared):
+        if not getattr(vf_profiles, name):
+            return _obstacle(
+                'vf-profile-unsupported',
+                f'its driver does not show {name}, which needs Linux 6.19 or '
+                'later',
+                f'Remove {declared.option(name)}.',
+            )
+    return None
+
+
+def _list_scheduling(
+    declared: values.DeclaredType,
+) -> Iterator[tuple[str, int]]:
+    for name in _SCHEDULING:
+        number = getattr(declared, name)
+        if number is not None:
+            yield name, number
+
+
+def _count_quotas(placed: values.Assignment, vram_mib: int) -> int | None:
+    """How many quotas a GPU has room for; the GPU itself needs some memory."""
+    gpu, declared = placed.gpu, placed.declared
+    written = placed.listed_share or declared.max_instances
+    if written is not None:
+        return written
+    made_by = capabilities.vendor_of(gpu)
+    memory = made_by.vram_mib(gpu.ids) if made_by and gpu.ids else None
+    return None if memory is None else (memory - 1) // vram_mib
+
+
+def _describe_quotas(gpu: values.PhysicalGPU) -> str:
+    shown = gpu.vf_profiles.vram_mib[: len(gpu.vfs)] if gpu.vf_profiles else ()
+    sizes = sorted(set(shown))
+    return f' of {" and ".join(map(str, sizes))} MiB' if sizes else ''
