@@ -44,7 +44,7 @@ from nova_vgpu.sandbox import placement
 
 #: What is run on each machine, boot by boot: modules of guest/tests.
 MACHINES: dict[str, tuple[tuple[str, ...], ...]] = {
-    'servers': (('test_life', 'test_servers', 'test_faults'),),
+    'servers': (('test_life', 'test_servers', 'test_divided', 'test_faults'),),
     'reboots': (
         ('test_before_reboot',),
         ('test_after_reboot',),

@@ -25,6 +25,7 @@ no Glance and no Neutron, so
 
 from collections.abc import Iterator
 import contextlib
+import functools
 import json
 import pathlib
 import typing
@@ -48,6 +49,8 @@ from lab.guest.tests import host
 _STATE = pathlib.Path('/var/lib/nova')
 _HOST = 'lab'
 _IMAGE_BYTES = 1 << 20
+#: How often Nova tries an update.
+_UPDATES = 4
 
 #: The whole of the nova.conf, but for the declaration and Placement.
 _SETTINGS = f"""\
@@ -123,10 +126,24 @@ class Compute:
         self.driver.vgpus.service.thread.stop()
 
     def update(self) -> None:
-        """As the resource tracker does, at each start and every minute."""
-        tree = self.client.get_provider_tree_and_ensure_root(
-            self.context, self.node_uuid, name=self.node
-        )
+        """As the resource tracker does, at each start and every minute.
+
+        It repeats an update that the driver refuses after it moved
+        allocations: what Nova knows of Placement is outdated then.
+        """
+        for _ in range(_UPDATES):
+            tree = self.client.get_provider_tree_and_ensure_root(
+                self.context, self.node_uuid, name=self.node
+            )
+            try:
+                self._update(tree)
+            except nova_exception.ResourceProviderUpdateConflict:
+                self.client.clear_provider_cache()
+            else:
+                return
+        raise AssertionError('the providers never become as they are to be')
+
+    def _update(self, tree: typing.Any) -> None:
         allocations = None
         try:
             self.driver.update_provider_tree(tree, self.node)
@@ -166,9 +183,13 @@ class Compute:
 
     # -- servers ------------------------------------------------------------
 
-    def claim(self, server: typing.Any, gpu: str) -> bool:
-        """Let the server have a vGPU of a GPU, as the scheduler does."""
-        provider = self.providers()[host.node_device(gpu)]
+    def claim(self, server: typing.Any, gpu: str, share: str = '') -> bool:
+        """Let the server have a vGPU of a GPU, as the scheduler does.
+
+        :param share: the type, if the GPU is divided.
+        """
+        device = host.node_device(gpu) + (f'_{share}' if share else '')
+        provider = self.providers()[device]
         return bool(
             self.client.claim_resources(
                 self.context,
@@ -208,7 +229,14 @@ class Compute:
 
 
 def configure() -> None:
-    """Let Nova read the configuration that the host has."""
+    """Let Nova read the configuration that the host has, as a new process."""
+    _parse_arguments()
+    nova.conf.CONF.reload_config_files()
+
+
+@functools.cache
+def _parse_arguments() -> None:
+    """What a process does once."""
     for name in ('instances', 'locks'):
         (_STATE / name).mkdir(parents=True, exist_ok=True)
     config.parse_args(
@@ -218,11 +246,6 @@ def configure() -> None:
     )
     neutron.register_dynamic_opts(nova.conf.CONF)
     objects.register_all()
-
-
-def configure_again() -> None:
-    """Let Nova read it once more, as a new process would."""
-    nova.conf.CONF.reload_config_files()
 
 
 def make_server(number: int) -> typing.Any:

@@ -56,6 +56,7 @@ AHEAD = DECLARED.replace('[devices]', '[devices]\nvgpu_creation = ahead')
 PLACEMENT = placement.access('http://10.0.2.100:8778')
 
 _PCI = pathlib.Path('/sys/bus/pci/devices')
+_MDEVS = pathlib.Path('/sys/bus/mdev/devices')
 _MDEVCTL = pathlib.Path('/usr/sbin/mdevctl')
 # Only reached on a machine that is very busy.
 _PATIENCE = 600.0
@@ -171,7 +172,12 @@ def typed_functions() -> list[str]:
 
 
 def mdevs() -> list[str]:
-    return sorted(os.listdir('/sys/bus/mdev/devices'))
+    return sorted(os.listdir(_MDEVS))
+
+
+def mdev_type(mdev: str) -> str:
+    """The short name of the type of an mdev."""
+    return (_MDEVS / mdev / 'mdev_type' / 'name').read_text().split()[-1]
 
 
 def set_knob(gpu: str, knob: str, value: int) -> None:

@@ -12,16 +12,12 @@
 
 """Servers of Nova with vGPUs, in real guests of a real libvirt."""
 
-from collections.abc import Iterable
-import itertools
-import typing
-from xml.etree import ElementTree
-
 from nova import exception as nova_exception
 
 from lab.guest.tests import compute
 from lab.guest.tests import domains
 from lab.guest.tests import host
+from lab.guest.tests import servers
 
 #: Who tells that a GPU has no room.
 _LOG = 'nova_vgpu.compute.allocator'
@@ -33,26 +29,11 @@ _OTHERWISE = (
 )
 
 
-class TestServers(host.HostTest):
-    compute: compute.Compute
-    numbers: typing.ClassVar = itertools.count(1)
-
-    def setUp(self) -> None:
-        self.declare(host.DECLARED + compute.SETTINGS)
-        self.addCleanup(self.declare, host.DECLARED)
-        # The last run is the one that enables VFs: restore would undo it.
-        self.nova_vgpu('sriov', 'disable', host.A10, host.L40S)
-        self.nova_vgpu('apply')
-        compute.configure()
-        self.compute = compute.Compute()
-        self.compute.update()
-        self.servers: list[typing.Any] = []
-        self.addCleanup(self.remove_all)
-
+class TestServers(servers.ServersTest):
     def test_the_life_of_servers(self) -> None:
         self.assert_placement_has_what_is_declared()
-        servers = {gpu: self.boot(gpu) for gpu in _GPUS}
-        vgpus = {gpu: self.vgpu_of(servers[gpu].uuid) for gpu in _GPUS}
+        booted = {gpu: self.boot(gpu) for gpu in _GPUS}
+        vgpus = {gpu: self.vgpu_of(booted[gpu].uuid) for gpu in _GPUS}
         self.assert_made(vgpus, 1)
 
         # It is defined and not started, which is enough to hold its vGPU.
@@ -66,64 +47,16 @@ class TestServers(host.HostTest):
         self.remove_mdevs({others[host.T4], others[host.A10]})
         self.assert_made(vgpus, 1)
 
-        held = {servers[gpu].uuid: vgpus[gpu] for gpu in _GPUS}
+        held = {booted[gpu].uuid: vgpus[gpu] for gpu in _GPUS}
         self.assert_no_command_takes(held)
         self.assert_nova_takes_none(held)
 
-        for server in servers.values():
+        for server in booted.values():
             self.delete(server)
         self.assertEqual([], host.typed_functions())
         self.assertEqual('nvidia', host.driver_of(vgpus[host.L40S]))
 
-    # -- what an operator would do and see ----------------------------------
-
-    def boot(self, gpu: str, power_on: bool = True) -> typing.Any:
-        """A server with a vGPU of a GPU.
-
-        Its guest has nothing to boot, and would take the processor of all that
-        follows for that: it is paused as soon as it ran.
-        """
-        server = compute.make_server(next(self.numbers))
-        self.assertTrue(self.compute.claim(server, gpu))
-        self.servers.append(server)
-        self.compute.spawn(server, power_on)
-        if power_on:
-            self.assertEqual('running', domains.state(server.uuid))
-            domains.pause(server.uuid)
-        return server
-
-    def delete(self, server: typing.Any) -> None:
-        self.compute.delete(server)
-        self.servers.remove(server)
-
-    def remove_all(self) -> None:
-        """Servers of a test that failed, and what outlives servers."""
-        for server in tuple(self.servers):
-            self.delete(server)
-        self.compute.stop()
-        self.remove_mdevs(host.mdevs())
-
-    def remove_mdevs(self, mdevs: Iterable[str]) -> None:
-        """mdevs are left to the next server: these are not in use."""
-        for mdev in mdevs:
-            self.nova_vgpu('device', 'disable', mdev)
-
-    def vgpu_of(self, uuid: str) -> str:
-        """Of a server: the UUID of its mdev, or the address of its VF."""
-        text = domains.read(uuid)
-        self.assertNotIn("managed='yes'", text)
-        domain = ElementTree.fromstring(text)  # noqa: S314 (libvirt's)
-        (hostdev,) = domain.findall('devices/hostdev')
-        (address,) = hostdev.findall('source/address')
-        if hostdev.get('type') == 'mdev':
-            return address.attrib['uuid']
-        self.assertEqual(
-            ('pci', 'no'), (hostdev.get('type'), hostdev.get('managed'))
-        )
-        parts = ('domain', 'bus', 'slot', 'function')
-        return '{}:{}:{}.{}'.format(
-            *(address.attrib[part].removeprefix('0x') for part in parts)
-        )
+    # -- what an operator would see -----------------------------------------
 
     def kernel(self) -> tuple[object, ...]:
         """All that must not be taken from a server."""
@@ -213,7 +146,7 @@ class TestServers(host.HostTest):
         before = self.kernel()
         for declared in (_OTHERWISE, host.DECLARED):
             self.declare(declared + compute.SETTINGS)
-            compute.configure_again()
+            compute.configure()
             self.compute.stop()
             self.compute = compute.Compute()
             self.compute.update()
