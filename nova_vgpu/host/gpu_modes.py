@@ -41,11 +41,12 @@ def read_modes(host: values.Host) -> values.ModesRead:
     if not addresses:
         return values.ModesRead()
     try:
-        with nvml.open_library() as library:
-            return values.ModesRead(
+        return nvml.use(
+            lambda library: values.ModesRead(
                 tuple((a, _read_gpu(library, a)) for a in addresses),
                 library.ask('nvmlSystemGetDriverVersion', nvml.parse_text),
             )
+        )
     except nvml.UnavailableError as error:
         return values.ModesRead(unknown_because=str(error))
 

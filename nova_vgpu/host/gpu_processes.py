@@ -37,8 +37,9 @@ def read_processes(
     if not addresses:
         return {}
     try:
-        with nvml.open_library() as library:
-            return {a: _read_gpu(library, a) for a in addresses}
+        return nvml.use(
+            lambda library: {a: _read_gpu(library, a) for a in addresses}
+        )
     except nvml.UnavailableError:
         return {}
 

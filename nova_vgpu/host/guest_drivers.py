@@ -50,12 +50,13 @@ def read_guest_drivers(host: values.Host) -> tuple[values.GuestDriver, ...]:
     if not addresses:
         return ()
     try:
-        with nvml.open_library() as library:
-            return tuple(
+        return nvml.use(
+            lambda library: tuple(
                 found
                 for address in addresses
                 for found in _read_gpu(library, address)
             )
+        )
     except nvml.UnavailableError:
         return ()
 

@@ -37,8 +37,11 @@ def read_nvlinks(host: values.Host) -> values.NVLinksRead:
     if not addresses:
         return values.NVLinksRead()
     try:
-        with nvml.open_library() as library:
-            found = [_read_gpu(library, a, addresses) for a in addresses]
+        found = nvml.use(
+            lambda library: [
+                _read_gpu(library, a, addresses) for a in addresses
+            ]
+        )
     except nvml.UnavailableError as error:
         return values.NVLinksRead(unknown_because=str(error))
     return values.NVLinksRead(tuple(links for links in found if links))

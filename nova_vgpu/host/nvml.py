@@ -14,17 +14,25 @@
 
 It comes with the driver, its binding with the package nvidia-ml-py; a host may
 lack either. An answer that NVML does not give is None.
+
+A call that hangs in the driver cannot be interrupted. It blocks a thread of
+its own, and until that ends NVML is not asked again.
 """
 
 from collections.abc import Callable
 from collections.abc import Iterator
+from concurrent import futures
 import contextlib
+import threading
 import types
 import typing
 
 from nova_vgpu import values
 
 _Answer = typing.TypeVar('_Answer')
+
+_SECONDS = 30.0
+_STUCK = 'nova-vgpu: NVML hangs'
 
 #: NVIDIA's driver for the GPUs that NVML knows.
 DRIVER = 'nvidia'
@@ -66,8 +74,37 @@ class Library:
         )
 
 
+def use(
+    work: Callable[[Library], _Answer], seconds: float = _SECONDS
+) -> _Answer:
+    """Open NVML, do something with it and close it.
+
+    :raises UnavailableError: if NVML cannot be opened, or hangs.
+    """
+    if any(thread.name == _STUCK for thread in threading.enumerate()):
+        raise UnavailableError('an earlier call to NVML has not returned')
+    outcome: futures.Future[_Answer] = futures.Future()
+
+    def run() -> None:
+        try:
+            with _open_library() as library:
+                found = work(library)
+        except BaseException as error:  # any error is for the caller
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(found)
+
+    thread = threading.Thread(target=run, name='nova-vgpu: NVML', daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if thread.is_alive():
+        thread.name = _STUCK
+        raise UnavailableError(f'NVML did not answer within {seconds:g} s')
+    return outcome.result()
+
+
 @contextlib.contextmanager
-def open_library() -> Iterator[Library]:
+def _open_library() -> Iterator[Library]:
     """Open NVML for as long as the context lasts.
 
     :raises UnavailableError: if that fails.

@@ -637,8 +637,40 @@ class TestReaders(testtools.TestCase):
         found = library.run(
             'from nova_vgpu.host import nvml\n'
             'try:\n'
-            '    nvml.open_library().__enter__()\n'
+            '    nvml.use(lambda library: None)\n'
             'except nvml.UnavailableError as error:\n'
             '    print(error)\n'
         )
         self.assertEqual('NVML failed: Driver Not Loaded', found)
+
+    def test_a_call_that_hangs(self) -> None:
+        """It is given up, and NVML asked again once the call returns."""
+        library = self.useFixture(fake_nvml.FakeNVML(a40()))
+        library.fail('nvmlDeviceGetHandleByPciBusId_v2 hang')
+        found = library.run(
+            'import pathlib, threading\n'
+            'from nova_vgpu import values\n'
+            'from nova_vgpu.host import nvml\n'
+            f'address = values.PciAddress.parse({A40!r})\n'
+            'def ask(seconds):\n'
+            '    try:\n'
+            '        found = nvml.use(lambda l: l.find_gpu(address), seconds)\n'
+            '        print(found is not None)\n'
+            '    except nvml.UnavailableError as error:\n'
+            '        print(error)\n'
+            'ask(0.1)\n'
+            'ask(60)\n'
+            f'pathlib.Path({str(library.state / "fail")!r}).unlink()\n'
+            'for thread in threading.enumerate():\n'
+            '    if thread is not threading.current_thread():\n'
+            '        thread.join()\n'
+            'ask(60)\n'
+        )
+        self.assertEqual(
+            [
+                'NVML did not answer within 0.1 s',
+                'an earlier call to NVML has not returned',
+                'True',
+            ],
+            found.splitlines(),
+        )
