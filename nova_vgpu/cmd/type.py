@@ -40,8 +40,9 @@ class ListTypes(base.Lister):
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         host = self.read_host()
         names = type_matching.list_type_names(host)
+        modes = self.source.read_modes(host)
         rows = [
-            _row(gpu, vgpu_type, names)
+            _row(gpu, vgpu_type, names, modes.of(gpu.address))
             for gpu in base.select_gpus(host, parsed_args.gpu)
             for vgpu_type in sorted(
                 type_matching.list_types(gpu, names), key=_in_order
@@ -74,9 +75,10 @@ def _row(
     gpu: values.PhysicalGPU,
     vgpu_type: values.VGPUType,
     names: Mapping[str, str],
+    modes: values.GPUModes,
 ) -> tuple[typing.Any, ...]:
     counted = capacity.plan_capacity(
-        gpu, vgpu_type, gpu.functions, None, names
+        gpu, vgpu_type, gpu.functions, None, names, modes
     )
     facts = capabilities.facts_of(gpu, vgpu_type)
     return (

@@ -30,6 +30,7 @@ from oslo_config import cfg
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import log
+from nova_vgpu.compute import modes
 from nova_vgpu.compute import nova_types
 from nova_vgpu.conf import devices
 from nova_vgpu.host import files
@@ -53,12 +54,13 @@ FUNCTION_PREFIX = 'vfio:'
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Planned:
-    """A plan, and the host that it was made for.
+    """A plan, and the host and the modes that it was made for.
 
     ``names`` are those of the types, by their ids.
     """
 
     host: values.Host
+    modes: values.ModesRead
     plan: values.Plan
     names: Mapping[str, str]
 
@@ -79,12 +81,15 @@ class Planner:
         connect: Callable[[], libvirt_nodes.Connection],
         failures: log.FailureLog,
         tables: nova_types.Tables,
+        read_modes: modes.ReadModes,
     ) -> None:
         """Nothing is read yet: libvirt may not be connected."""
         self._conf = conf
         self.connect = connect
         self._failures = failures
         self._tables = tables
+        #: What NVML told of the GPUs.
+        self.modes = modes.KnownModes(read_modes, failures)
         self._problem_log = log.ProblemLog()
         self.declaration = values.Declaration()
         # What ids of types meant, and which GPUs were here, when the service
@@ -170,17 +175,35 @@ class Planner:
         with self._lock:
             host = self._read_host()
             planned = self._planned
-            if planned is not None and planned.host is host:
+            if (
+                planned is not None
+                and planned.host is host
+                and planned.modes is self.modes.latest
+            ):
                 if self._stored != self._configuration.seen:
                     self._remember_gpus(host)  # it failed before
                 return planned.plan
             return self._plan_again(host)
 
+    def refresh_modes(self) -> None:
+        """Ask NVML, which can take a while, if a plan needs to know more.
+
+        Not in :meth:`make_plan`: a report to Placement does not wait for it.
+
+        :raises HostUnreadable: if the host cannot be read.
+        """
+        if not self.declaration.types:
+            return
+        with self._lock:
+            host = self._read_host()
+            before = dict(self._configuration.type_names)
+        names = before | type_matching.list_type_names(host)
+        if type_matching.may_need_gpu_instances(self.declaration.types, names):
+            self.modes.refresh(host)
+
     def _plan_again(self, host: values.Host) -> values.Plan:
-        # No modes: NVML could keep nova-compute waiting.
-        plan = mapper.make_plan(
-            self._configuration.plan_input(host, values.ModesRead())
-        )
+        known = self.modes.latest
+        plan = mapper.make_plan(self._configuration.plan_input(host, known))
         if not self._validated:
             mapper.require_valid(plan)
             self._validated = True
@@ -199,7 +222,7 @@ class Planner:
         _fill_tables(self._tables, plan, self.declaration)
         # What is remembered from now on may lead to another plan.
         self._planned = (
-            _Planned(host, plan, self.type_names)
+            _Planned(host, known, plan, self.type_names)
             if type_names == before
             else None
         )

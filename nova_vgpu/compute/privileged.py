@@ -15,12 +15,18 @@
 
 Nova's own privileged helper does it. That is allowed to start on every host
 that runs Nova, so nothing has to be added to the host's rules; and all that
-can be asked of it here is to set the type of a virtual function.
+can be asked of it here is to set the type of a virtual function, and to read
+the modes of GPUs: NVML shows GPU instances to root only.
 """
+
+from collections.abc import Sequence
+import typing
 
 import nova.privsep
 
+from nova_vgpu import values
 from nova_vgpu.host import files
+from nova_vgpu.host import gpu_modes
 from nova_vgpu.host import sysfs
 from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.host.type_backends import timeout
@@ -28,6 +34,8 @@ from nova_vgpu.host.type_backends import timeout
 #: Setting a type takes a moment. If the kernel does not come back, all that is
 #: privileged in Nova would soon be waiting for it: the helper has few threads.
 _SECONDS = 30.0
+#: nova-compute waits for this when it starts, if NVML hangs.
+_NVML_SECONDS = 10.0
 
 
 @nova.privsep.sys_admin_pctxt.entrypoint  # type: ignore[untyped-decorator]
@@ -35,3 +43,10 @@ def set_type(function: str, type_id: str | None) -> None:
     """Set the type of a virtual function, or clear it with None."""
     backend = nvidia.NvidiaTypes(files.Files(sysfs.DEFAULT_ROOT))
     timeout.set_type(backend, function, type_id, _SECONDS)
+
+
+@nova.privsep.sys_admin_pctxt.entrypoint  # type: ignore[untyped-decorator]
+def read_modes(addresses: Sequence[str]) -> list[typing.Any]:
+    """The modes of GPUs that NVIDIA's driver has, as they are packed."""
+    parsed = [values.PciAddress.parse(address) for address in addresses]
+    return gpu_modes.pack(gpu_modes.read_gpus(parsed, _NVML_SECONDS))

@@ -165,6 +165,7 @@ class Service:
         An address for which Placement has a provider of this node is not a
         mistake: the GPU was here.
         """
+        self._refresh_modes()
         try:
             self._planner.make_plan()
         except exception.InvalidLibvirtGPUConfig:
@@ -178,8 +179,14 @@ class Service:
 
     def reconcile(self) -> None:
         """What the thread does; nothing that fails here ends it."""
+        self._refresh_modes()
         with self._failures.surviving(vgpu_reconciler.FAILED):
             self._run_pass(seconds=0.0)
+
+    def _refresh_modes(self) -> None:
+        """Ask NVML; whatever fails there keeps nothing else from going on."""
+        with self._failures.surviving(LOOK_FAILED):
+            self._planner.refresh_modes()
 
     def _run_pass(self, seconds: float) -> None:
         """Reconcile as far as it goes; one guest must not stop all others.

@@ -19,6 +19,7 @@ Nova hands those names around without looking into them.
 
 from collections.abc import Iterable
 from collections.abc import Iterator
+from collections.abc import Sequence
 import contextlib
 import errno
 import time
@@ -32,6 +33,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import privileged
+from nova_vgpu.host import gpu_modes
 from nova_vgpu.host import guests
 
 #: libvirt drops an mdev when udev tells that it is gone, seconds later on a
@@ -82,6 +84,24 @@ def _unavailable_as_unreadable() -> Iterator[None]:
         raise exception.HostUnreadable(str(error)) from error
 
 
+@contextlib.contextmanager
+def _privileged() -> Iterator[None]:
+    """Something that Nova's privileged helper does.
+
+    :raises OSError: also if the helper fails.
+    """
+    try:
+        yield
+    except (
+        ImportError,  # it runs where this project is not installed
+        comm.PrivsepTimeout,
+        daemon.FailedToDropPrivileges,
+    ) as error:
+        raise OSError(
+            errno.EPERM, f"Nova's privileged helper fails: {error}"
+        ) from error
+
+
 class VGPUDevices:
     """The vGPUs of this host as devices."""
 
@@ -94,16 +114,20 @@ class VGPUDevices:
 
         :raises OSError: if the kernel, or Nova's privileged helper, refuses.
         """
-        try:
+        with _privileged():
             privileged.set_type(function, type_id)
-        except (
-            ImportError,  # it runs where this project is not installed
-            comm.PrivsepTimeout,
-            daemon.FailedToDropPrivileges,
-        ) as error:
-            raise OSError(
-                errno.EPERM, f"Nova's privileged helper fails: {error}"
-            ) from error
+
+    def read_modes(
+        self, addresses: Sequence[values.PciAddress]
+    ) -> values.ModesRead:
+        """The modes of GPUs, as NVML tells root.
+
+        :raises OSError: if Nova's privileged helper fails.
+        """
+        with _privileged():
+            return gpu_modes.unpack(
+                privileged.read_modes([str(a) for a in addresses])
+            )
 
     def create_mdev(self, function: str, type_id: str, uuid: str) -> str:
         """Create and define an mdev, when libvirt knows the function.

@@ -46,6 +46,7 @@ class VGPUs:
             lambda: nova._host.get_connection(),
             self.failures,
             nova,
+            lambda addresses: self.devices.read_modes(addresses),
         )
         self.publisher = publisher.Publisher(
             self.failures,

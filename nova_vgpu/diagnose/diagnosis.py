@@ -26,6 +26,7 @@ from nova_vgpu import values
 from nova_vgpu.diagnose import host_findings
 from nova_vgpu.diagnose import mode_findings
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import mig_problems
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 
@@ -34,7 +35,7 @@ _NOTHING_DECLARED = frozenset({'no-configuration', 'nothing-enabled'})
 # Problems that have findings of their own.
 _TOLD = (
     readiness.OBSTACLES
-    | readiness.MIG_PROBLEMS
+    | mig_problems.CODES
     | {'unreadable', 'type-id-changed', 'type-memory-lost'}
 )
 # How many of many are shown.

@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import vgpu_scheduler
-from nova_vgpu.plan import readiness
+from nova_vgpu.plan import mig_problems
 
 _NVIDIA_DRIVER = 'nvidia'
 
@@ -114,9 +114,7 @@ def _find_mig(
     """What the plan says of the mode, and whether it is about to change."""
     seen = values.Evidence('NVML, MIG mode', _say(mode))
     for problem in examined.plan.problems:
-        if problem.code in readiness.MIG_PROBLEMS and problem.subject == str(
-            gpu
-        ):
+        if problem.code in mig_problems.CODES and problem.subject == str(gpu):
             yield values.Finding(
                 problem.severity,
                 problem.code,

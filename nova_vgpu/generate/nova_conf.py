@@ -62,7 +62,7 @@ def generate(
     :raises RequestRefusedError: if the reader cannot do that.
     """
     if reader is values.Reader.PCI:
-        return passthrough.generate(host, grants)
+        return passthrough.generate(host, grants, modes)
     if reader is values.Reader.NOVA:
         _require_mediated(grants)
     declaration = _declare(host, grants, reader)
@@ -84,7 +84,9 @@ def generate(
             for assigned in plan.assignments
             if assigned.type is not None
             and assigned.gpu.vfs
-            and not capacity.is_maximum_known(assigned.gpu, assigned.type)
+            and not capacity.is_maximum_known(
+                assigned.gpu, assigned.type, assigned.modes
+            )
         ),
     )
 

@@ -44,6 +44,7 @@ class _Served:
     type: values.VGPUType
     name: str
     functions: tuple[values.VirtualFunction, ...]
+    is_maximum_known: bool
 
     @property
     def resource_class(self) -> str:
@@ -56,7 +57,9 @@ class _Served:
 
 
 def generate(
-    host: values.Host, grants: Sequence[values.MatchedRequest]
+    host: values.Host,
+    grants: Sequence[values.MatchedRequest],
+    modes: values.ModesRead,
 ) -> values.Fragment:
     """The lines for functions of these GPUs.
 
@@ -66,7 +69,7 @@ def generate(
     served = []
     refused = []
     for granted in grants:
-        answer = _serve(granted, names)
+        answer = _serve(granted, names, modes.of(granted.gpu.address))
         if isinstance(answer, str):
             refused.append(answer)
         else:
@@ -85,12 +88,14 @@ def _warn(served: Sequence[_Served]) -> Iterator[str]:
                 f'GPU {of.gpu}: {of.unset} of {len(of.functions)} functions '
                 f'are not set to {of.name} yet. Nova does not set them.'
             )
-        if not capacity.is_maximum_known(of.gpu, of.type):
+        if not of.is_maximum_known:
             yield type_requests.warn_of_maximum(of.gpu, len(of.functions))
 
 
 def _serve(
-    granted: values.MatchedRequest, names: Mapping[str, str]
+    granted: values.MatchedRequest,
+    names: Mapping[str, str],
+    modes: values.GPUModes,
 ) -> _Served | str:
     gpu, vgpu_type = granted.gpu, granted.type
     if vgpu_type is None:
@@ -101,7 +106,7 @@ def _serve(
             'not vGPUs: --for nova'
         )
     counted = capacity.plan_capacity(
-        gpu, vgpu_type, gpu.functions, None, names
+        gpu, vgpu_type, gpu.functions, None, names, modes
     )
     # A function of another type would be assigned to servers as this type.
     able = [
@@ -117,7 +122,10 @@ def _serve(
             f'GPU {gpu} has no room for {granted.name} beside its vGPUs '
             '("nova-vgpu device list"). Remove those first.'
         )
-    return _Served(gpu, vgpu_type, granted.name, tuple(functions))
+    return _Served(
+        *(gpu, vgpu_type, granted.name, tuple(functions)),
+        capacity.is_maximum_known(gpu, vgpu_type, modes),
+    )
 
 
 def _write(served: Sequence[_Served]) -> Iterator[str]:

@@ -21,8 +21,13 @@ changed only while the GPU has no vGPU, and is lost when the host reboots. ::
     nvidia-smi vgpu -shm 1 -i <GPU>
 """
 
+from collections.abc import Sequence
+import dataclasses
+import typing
+
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.host import gpu_instances
 from nova_vgpu.host import nvml
 from nova_vgpu.host import tools
 
@@ -37,7 +42,13 @@ DEFAULT_TOOL = '/usr/bin/nvidia-smi'
 
 def read_modes(host: values.Host) -> values.ModesRead:
     """Read the modes of the GPUs that NVIDIA's driver has."""
-    addresses = nvml.list_addresses(host)
+    return read_gpus(nvml.list_addresses(host))
+
+
+def read_gpus(
+    addresses: Sequence[values.PciAddress], seconds: float = nvml.SECONDS
+) -> values.ModesRead:
+    """Read the modes of these GPUs."""
     if not addresses:
         return values.ModesRead()
     try:
@@ -45,7 +56,8 @@ def read_modes(host: values.Host) -> values.ModesRead:
             lambda library: values.ModesRead(
                 tuple((a, _read_gpu(library, a)) for a in addresses),
                 library.ask('nvmlSystemGetDriverVersion', nvml.parse_text),
-            )
+            ),
+            seconds,
         )
     except nvml.UnavailableError as error:
         return values.ModesRead(unknown_because=str(error))
@@ -57,9 +69,10 @@ def _read_gpu(
     handle = library.find_gpu(address)
     if handle is None:
         return values.GPUModes()
+    mig = library.ask('nvmlDeviceGetMigMode', _mode, handle)
     return values.GPUModes(
         ecc=library.ask('nvmlDeviceGetEccMode', _mode, handle),
-        mig=library.ask('nvmlDeviceGetMigMode', _mode, handle),
+        mig=mig,
         heterogeneous=library.ask(
             'nvmlDeviceGetVgpuHeterogeneousMode', bool, handle
         ),
@@ -68,12 +81,63 @@ def _read_gpu(
             lambda state: _POLICIES.get(state.schedulerPolicy),
             handle,
         ),
+        mig_types=(
+            gpu_instances.read_mig_types(library, handle)
+            if mig and mig.current
+            else None
+        ),
     )
 
 
 def _mode(answer: tuple[int, int]) -> values.GPUMode:
     current, pending = answer
     return values.GPUMode(bool(current), bool(pending))
+
+
+def pack(read: values.ModesRead) -> list[typing.Any]:
+    """The modes as lists, texts and numbers, for another process."""
+    return [
+        [[str(address), *_pack_gpu(modes)] for address, modes in read.modes],
+        read.driver_version,
+        read.unknown_because,
+    ]
+
+
+def _pack_gpu(modes: values.GPUModes) -> list[typing.Any]:
+    types = modes.mig_types
+    return [
+        modes.ecc and dataclasses.astuple(modes.ecc),
+        modes.mig and dataclasses.astuple(modes.mig),
+        modes.heterogeneous,
+        modes.scheduler and modes.scheduler.value,
+        types and [dataclasses.astuple(of_type) for of_type in types],
+    ]
+
+
+def unpack(packed: Sequence[typing.Any]) -> values.ModesRead:
+    """The modes that were packed."""
+    gpus, driver_version, unknown_because = packed
+    modes = tuple(
+        (values.PciAddress.parse(address), _unpack_gpu(*of_gpu))
+        for address, *of_gpu in gpus
+    )
+    return values.ModesRead(modes, driver_version, unknown_because)
+
+
+def _unpack_gpu(
+    ecc: Sequence[bool] | None,
+    mig: Sequence[bool] | None,
+    heterogeneous: bool | None,
+    scheduler: str | None,
+    types: Sequence[typing.Any] | None,
+) -> values.GPUModes:
+    return values.GPUModes(
+        values.GPUMode(*ecc) if ecc else None,
+        values.GPUMode(*mig) if mig else None,
+        heterogeneous,
+        values.SchedulerPolicy(scheduler) if scheduler else None,
+        None if types is None else tuple(values.MigType(*t) for t in types),
+    )
 
 
 def set_heterogeneous(

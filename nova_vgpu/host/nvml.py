@@ -31,7 +31,8 @@ from nova_vgpu import values
 
 _Answer = typing.TypeVar('_Answer')
 
-_SECONDS = 30.0
+#: How long NVML may take.
+SECONDS = 30.0
 _STUCK = 'nova-vgpu: NVML hangs'
 
 #: NVIDIA's driver for the GPUs that NVML knows.
@@ -75,7 +76,7 @@ class Library:
 
 
 def use(
-    work: Callable[[Library], _Answer], seconds: float = _SECONDS
+    work: Callable[[Library], _Answer], seconds: float = SECONDS
 ) -> _Answer:
     """Open NVML, do something with it and close it.
 

@@ -57,9 +57,8 @@ def read(
     state = host_access.read_state(
         access, connection, warn, unfinished, may_put_aside
     )
-    plan = mapper.make_plan(
-        configuration.plan_input(state.host, access.read_modes(state.host))
-    )
+    modes = access.read_modes(state.host)
+    plan = mapper.make_plan(configuration.plan_input(state.host, modes))
     found: tuple[values.GPUSteps, ...] = ()
     if not plan.problems_of(values.Severity.FATAL):
         found = gpu_steps.plan_steps(
@@ -69,7 +68,9 @@ def read(
             policy.for_apply(configuration.declaration.creation),
             new_uuid,
         )
-    return values.DriftReport(plan, state.host, state.usage, found)
+    return values.DriftReport(
+        plan, state.host, state.usage, found, modes=modes
+    )
 
 
 def report(

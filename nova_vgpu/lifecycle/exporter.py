@@ -217,7 +217,8 @@ def _count_gpus(
     for gpu in plan.gpus:
         for vgpu_type in type_matching.list_types(gpu, names):
             counted = capacity.plan_capacity(
-                gpu, vgpu_type, gpu.functions, None, names
+                *(gpu, vgpu_type, gpu.functions, None, names),
+                report.modes.of(gpu.address),
             )
             free = max(counted.total - counted.existing, 0)
             label = _label(vgpu_type.id, names)

@@ -21,6 +21,8 @@ import dataclasses
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import capacity
+from nova_vgpu.plan import mig_capacity
+from nova_vgpu.plan import mig_problems
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 from nova_vgpu.plan import vf_profiles
@@ -42,18 +44,25 @@ def resolve(
             placed.functions,
             placed.declared.max_instances,
             names,
+            placed.modes,
             placed.listed_share,
             placed.beside,
         )
         placed = dataclasses.replace(placed, type=found, capacity=counted)
         if counted.total == 0:
-            problems = (_no_room(placed, names),)
+            missing = mig_capacity.find_without_instance(placed, names)
+            problems = (
+                mig_problems.find_no_instance(placed, missing, _where(placed))
+                if missing
+                else _no_room(placed, names),
+            )
         else:
             problems = (
                 *_check_maximum(placed, found, counted),
+                *mig_problems.find_too_few(placed, found, counted),
                 *_check_cap(placed, counted),
             )
-    return placed, (*problems, *readiness.find_mig_problems(placed, names))
+    return placed, (*problems, *mig_problems.find_wrong_mode(placed, names))
 
 
 def _find_type(
@@ -72,6 +81,12 @@ def _find_type(
         if of_gpu and of_type and of_gpu is not of_type:
             return _of_another_vendor(
                 placed, of_gpu.name, of_type.name, obstacle
+            )
+        missing = mig_capacity.find_without_instance(placed, names)
+        is_ready = obstacle is None or obstacle.code == 'no-types-yet'
+        if is_ready and missing is not None:
+            return mig_problems.find_no_instance(
+                placed, missing, _where(placed)
             )
     if obstacle is not None:
         return _not_ready(placed, obstacle, names)
@@ -164,8 +179,10 @@ def _check_maximum(
         return  # the operator wrote the number
     if resolved.functions != gpu.functions:
         return  # the operator listed the functions to use
+    if capacity.is_maximum_known(gpu, vgpu_type, resolved.modes):
+        return
     if capabilities.is_backed_by_mig(vgpu_type):
-        takes, number = readiness.describe_mig_maximum(gpu, vgpu_type)
+        takes, number = mig_problems.describe_maximum(gpu, vgpu_type)
         cure = (
             f'{number}. If that differs from GPU to GPU, list as many virtual '
             f'functions of each in {declared.option("device_addresses")} '
@@ -175,14 +192,12 @@ def _check_maximum(
             f'{vgpu_type} is backed by MIG: the GPU takes {takes}, and at '
             f'most {counted.total}'
         )
-    elif capabilities.facts_of(gpu, vgpu_type).max_instances is None:
+    else:
         finding = (
             f'its maximum of {vgpu_type} vGPUs is unknown; by its '
             f'{counted.bound} it would be {counted.total}'
         )
         cure = "the number in the vendor's documentation"
-    else:
-        return
     yield values.Problem(
         values.Severity.WARNING,
         'maximum-unknown',
@@ -286,15 +301,17 @@ def _move(placed: values.Assignment) -> str:
 def _error(
     placed: values.Assignment, code: str, finding: str, cure: str
 ) -> values.Problem:
-    where = (
-        placed.declared.option('device_addresses')
-        if placed.reason is values.Reason.LISTED
-        else 'not listed, so it serves the first type'
-    )
     return values.Problem(
         values.Severity.ERROR,
         code,
         str(placed.gpu),
-        f'GPU {placed.gpu} ({where}) {finding}.',
+        f'GPU {placed.gpu} ({_where(placed)}) {finding}.',
         cure,
     )
+
+
+def _where(placed: values.Assignment) -> str:
+    """The option that makes the GPU serve its type."""
+    if placed.reason is values.Reason.LISTED:
+        return placed.declared.option('device_addresses')
+    return 'not listed, so it serves the first type'

@@ -15,7 +15,8 @@
 ::
 
     total = min(existing of the type + room on its functions, usable VFs,
-                the type's maximum per GPU, else its share of the memory,
+                what its GPU instances have if NVML tells them, else the
+                type's maximum per GPU, else its share of the memory,
                 max_instances, the number that is written with the GPU)
 
 The functions' own numbers are not enough: each of 48 VFs shows room for one,
@@ -36,6 +37,7 @@ from collections.abc import Sequence
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import mig_capacity
 from nova_vgpu.plan import shares
 from nova_vgpu.plan import type_matching
 
@@ -46,6 +48,7 @@ def plan_capacity(
     functions: frozenset[str],
     max_instances: int | None,
     names: Mapping[str, str],
+    modes: values.GPUModes,
     share: int | None = None,
     beside: Sequence[values.Share] = (),
 ) -> values.Capacity:
@@ -54,6 +57,7 @@ def plan_capacity(
     :param functions: the functions of the GPU that may have vGPUs.
     :param names: the names of types, also of those that the GPU no longer
         offers.
+    :param modes: those of the GPU, with its GPU instances if NVML tells them.
     :param share: how many vGPUs of the type the GPU is to serve.
     :param beside: what else the GPU is to serve.
     """
@@ -68,6 +72,8 @@ def plan_capacity(
         for offer in offers.get(function, ())
         if offer.type.id == vgpu_type.id
     )
+    others = _list_others(gpu, vgpu_type, functions, names, beside)
+    in_instances = mig_capacity.count_vgpus(gpu, vgpu_type, modes, others)
     most = find_maximum(gpu, vgpu_type, names)
     bounds = [] if share is None else [(share, 'share')]
     bounds.append((existing + room, 'VFs' if gpu.vfs else 'driver'))
@@ -75,9 +81,10 @@ def plan_capacity(
         # A virtual function has one vGPU at most, whatever it shows.
         usable = sum(vf.name in functions for vf in gpu.vfs)
         bounds.append((usable, 'VFs'))
-    if most is not None:
+    if in_instances is not None:
+        bounds.append((in_instances, 'GPU instances'))
+    elif most is not None:
         maximum, why = most
-        others = _list_others(gpu, vgpu_type, functions, names, beside)
         left = _reduce(maximum, gpu, vgpu_type, others, bool(beside))
         bounds.append((left, why))
     if max_instances is not None:
@@ -125,7 +132,7 @@ def _list_sizes(model: str, names: Iterable[str | None]) -> list[int]:
 
 
 def is_maximum_known(
-    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
+    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType, modes: values.GPUModes
 ) -> bool:
     """Whether the maximum of the type on the GPU is known.
 
@@ -133,7 +140,8 @@ def is_maximum_known(
     of its size.
     """
     if capabilities.is_backed_by_mig(vgpu_type):
-        return False
+        counted = mig_capacity.count_vgpus(gpu, vgpu_type, modes, ())
+        return counted is not None
     return capabilities.facts_of(gpu, vgpu_type).max_instances is not None
 
 

@@ -14,11 +14,10 @@
 
 A GPU in MIG mode has the types that are backed by its GPU instances, and no
 others; a GPU that is not has time-sliced types. The vGPUs of a GPU show
-which of the two it is. Otherwise only NVML knows; an unknown mode makes no
-problem.
+which of the two it is. What only NVML knows is in
+:mod:`nova_vgpu.plan.mig_problems`.
 """
 
-from collections.abc import Iterator
 from collections.abc import Mapping
 import dataclasses
 
@@ -37,8 +36,6 @@ OBSTACLES = frozenset(
     | {'no-types-ever', 'vfs-passed-through', 'no-types-yet', 'vfs-off'}
     | {'no-types'}
 )
-#: The problems of :func:`find_mig_problems`.
-MIG_PROBLEMS = frozenset({'mig-off', 'mig-on'})
 _MIX = (
     'The GPU has vGPUs of several sizes in heterogeneous mode only, which can '
     'be set while it has no vGPU: run "nova-vgpu apply" when the servers that '
@@ -194,40 +191,6 @@ def _function_obstacle(gpu: values.PhysicalGPU) -> Obstacle:
     )
 
 
-def find_mig_problems(
-    placed: values.Assignment, names: Mapping[str, str]
-) -> Iterator[values.Problem]:
-    """Whether the GPU's MIG mode, if it is known, fits its type."""
-    mode, gpu = placed.modes.mig, placed.gpu
-    declared = placed.declared.name
-    wanted = placed.type.name if placed.type else names.get(declared)
-    name = wanted or declared
-    parsed = capabilities.parse_type_name(name)
-    if mode is None or parsed is None:
-        return
-    if parsed.slices is not None and not mode.current:
-        yield values.Problem(
-            values.Severity.ERROR,
-            'mig-off',
-            str(gpu),
-            f'GPU {gpu} is to serve {name}, which needs MIG mode.',
-            f'Turn it on with nvidia-smi -i {gpu} -mig 1, then enable its '
-            'VFs, then create GPU instances: sriov-manage removes existing '
-            'ones.',
-        )
-    if parsed.slices is None and mode.current:
-        yield values.Problem(
-            values.Severity.ERROR,
-            'mig-on',
-            str(gpu),
-            f'GPU {gpu} is to serve {name}, which cannot be created in MIG '
-            'mode.',
-            f'Turn it off with nvidia-smi -i {gpu} -mig 0, while its VFs are '
-            f'disabled (nova-vgpu sriov disable {gpu}), or choose a type that '
-            'is backed by MIG.',
-        )
-
-
 def find_room_cure(
     gpu: values.PhysicalGPU,
     wanted: str,
@@ -255,21 +218,3 @@ def find_room_cure(
     else:
         cure = _MIX if is_divided else _ONE_SIZE
     return cure.format(gpu=gpu)
-
-
-def describe_mig_maximum(
-    gpu: values.PhysicalGPU, vgpu_type: values.VGPUType
-) -> tuple[str, str]:
-    """How many vGPUs of a type a GPU can have, and the number to set."""
-    shape = capabilities.mig_shape(gpu, vgpu_type)
-    if shape is None:
-        return 'as many as its GPU instances have', 'that number'
-    if shape.vgpus == 1:
-        return (
-            'one for each GPU instance of its size',
-            'the number of those instances',
-        )
-    return (
-        f'{shape.vgpus} for each GPU instance of its size',
-        f'{shape.vgpus} times the number of those instances',
-    )

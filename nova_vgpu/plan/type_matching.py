@@ -144,6 +144,20 @@ def may_be_hidden(gpu: values.PhysicalGPU, name: str) -> bool:
     return capabilities.may_have(gpu, parsed)
 
 
+def may_need_gpu_instances(
+    declared: Iterable[values.DeclaredType], names: Mapping[str, str]
+) -> bool:
+    """Whether one of the declared types is backed by MIG, as far as known."""
+    return any(
+        capabilities.is_backed_by_mig(
+            values.VGPUType(
+                of_type.name, names.get(of_type.name, of_type.name)
+            )
+        )
+        for of_type in declared
+    )
+
+
 def find_nowhere(
     declaration: values.Declaration,
     host: values.Host,

@@ -167,9 +167,11 @@ def _is_in_vain(
     While the type is not known, what the GPU lost can be created again.
     """
     gpu = str(assigned.gpu)
-    if assigned.type is not None:
-        return (gpu, 'mig-off') in codes
-    return (gpu, 'type-not-offered') in codes
+    if assigned.type is None:
+        return (gpu, 'type-not-offered') in codes
+    told = assigned.modes.find_mig_type(assigned.type.id)
+    has_no_instance = told is not None and not told.instances
+    return has_no_instance or (gpu, 'mig-off') in codes
 
 
 def _plan_gpu(

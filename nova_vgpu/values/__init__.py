@@ -50,6 +50,7 @@ from nova_vgpu.values.host_hardware import VFProfiles as VFProfiles
 from nova_vgpu.values.host_hardware import VGPU as VGPU
 from nova_vgpu.values.host_hardware import VGPUType as VGPUType
 from nova_vgpu.values.host_hardware import VirtualFunction as VirtualFunction
+from nova_vgpu.values.mig import MigType as MigType
 from nova_vgpu.values.pcie import Bridge as Bridge
 from nova_vgpu.values.pcie import Connection as Connection
 from nova_vgpu.values.pcie import DeviceKind as DeviceKind

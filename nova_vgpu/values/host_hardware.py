@@ -25,6 +25,8 @@ import itertools
 import re
 import typing
 
+from nova_vgpu.values import mig as mig_values
+
 _ADDRESS = re.compile(
     r'(?:(?P<domain>[0-9a-f]{1,8}):)?'
     r'(?P<bus>[0-9a-f]{1,2}):'
@@ -397,12 +399,23 @@ class GPUMode:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class GPUModes:
-    """Modes of a GPU that only the driver's library shows."""
+    """Modes of a GPU that only the driver's library shows.
+
+    ``mig_types`` are the types that are backed by MIG, as far as their GPU
+    instances are known; None if MIG mode is off or nothing is known.
+    """
 
     ecc: GPUMode | None = None
     mig: GPUMode | None = None
     heterogeneous: bool | None = None
     scheduler: SchedulerPolicy | None = None
+    mig_types: tuple[mig_values.MigType, ...] | None = None
+
+    def find_mig_type(self, type_id: str) -> mig_values.MigType | None:
+        """The GPU instances of a type; None if they are not known."""
+        return next(
+            (t for t in self.mig_types or () if t.type_id == type_id), None
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -173,7 +173,8 @@ class DriftReport:
     There are no ``gpu_steps`` if the configuration has to be corrected.
     ``last_apply`` is when the host was last changed by one, in seconds since
     the epoch. ``node`` is what Nova calls the compute node, if it was asked.
-    ``guest_drivers`` are those of running guests, as far as the host knows.
+    ``guest_drivers`` are those of running guests, as far as the host knows,
+    ``modes`` those of the GPUs.
     """
 
     plan: planning.Plan
@@ -183,6 +184,9 @@ class DriftReport:
     last_apply: float | None = None
     node: str | None = None
     guest_drivers: tuple[vgpu_usage.GuestDriver, ...] = ()
+    modes: host_hardware.ModesRead = dataclasses.field(
+        default_factory=host_hardware.ModesRead
+    )
 
     @property
     def steps(self) -> tuple[Step, ...]:

@@ -547,8 +547,14 @@ class TestReaders(testtools.TestCase):
         )
 
     def test_modes(self) -> None:
+        # Another test is about types that are backed by MIG.
+        card = a100().card
+        board = dataclasses.replace(card.board, types=())
+        plain = dataclasses.replace(
+            a100(), card=dataclasses.replace(card, board=board)
+        )
         found = self.read(
-            'gpu_modes.read_modes', a40(mixed=True), a100(), ecc='1 0\n'
+            'gpu_modes.read_modes', a40(mixed=True), plain, ecc='1 0\n'
         )
         address = values.PciAddress.parse
         expected = values.ModesRead(
@@ -567,12 +573,57 @@ class TestReaders(testtools.TestCase):
                     values.GPUModes(
                         values.GPUMode(False, False),
                         values.GPUMode(True, True),
+                        mig_types=(),
                     ),
                 ),
             ),
             '595.58.03',
         )
         self.assertEqual(repr(expected), found)
+
+    def test_gpu_instances(self) -> None:
+        found = self.read(
+            'gpu_modes.read_modes',
+            a100('MIG 2g.20gb', 'MIG 1g.10gb', 'MIG 1g.10gb'),
+            types=f'{A100_20C} 4\n{A100_1_10C} 7\n{A100_2_20C} 3\n'
+            f'{A100_3_40C} 2\n',
+        )
+        expected = tuple(
+            values.MigType(
+                *(f'nvidia-{number}', f'GRID A100D-{name}', profile_id),
+                *(profile, instances, 1),
+            )
+            for number, name, profile_id, profile, instances in (
+                (A100_1_10C, '1-10C', ONE_SLICE, '1g.10gb', 2),
+                (A100_2_20C, '2-20C', TWO_SLICES, '2g.20gb', 1),
+                (A100_3_40C, '3-40C', THREE_SLICES, '3g.40gb', 0),
+            )
+        )
+        self.assertIn(f'mig_types={expected!r}', found)
+
+    def test_gpu_instances_that_nvml_does_not_tell_everything_of(self) -> None:
+        for function, error, expected in (
+            # Only root may count instances.
+            ('nvmlDeviceGetGpuInstances', 4, 'mig_types=()'),
+            # Drivers before 575.
+            (
+                'nvmlVgpuTypeGetMaxInstancesPerGpuInstance',
+                13,
+                "profile='1g.10gb', instances=1, vgpus=None",
+            ),
+            ('nvmlDeviceGetSupportedVgpus', 3, 'mig_types=None'),
+        ):
+            self.library = self.useFixture(
+                fake_nvml.FakeNVML(a100('MIG 1g.10gb'))
+            )
+            self.library.fail(f'{function} {error}')
+            found = self.library.run(
+                'from nova_vgpu import values\n'
+                'from nova_vgpu.host import gpu_modes\n'
+                f'address = values.PciAddress.parse({A100!r})\n'
+                'print(gpu_modes.read_gpus([address]))'
+            )
+            self.assertIn(expected, found, function)
 
     def test_guest_drivers(self) -> None:
         found = self.read(
@@ -654,8 +705,8 @@ class TestReaders(testtools.TestCase):
             f'address = values.PciAddress.parse({A40!r})\n'
             'def ask(seconds):\n'
             '    try:\n'
-            '        found = nvml.use(lambda l: l.find_gpu(address), seconds)\n'
-            '        print(found is not None)\n'
+            '        find = lambda library: library.find_gpu(address)\n'
+            '        print(nvml.use(find, seconds) is not None)\n'
             '    except nvml.UnavailableError as error:\n'
             '        print(error)\n'
             'ask(0.1)\n'

@@ -45,6 +45,7 @@ from nova_vgpu.knowledge import vendors
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import exporter
 from nova_vgpu.plan import mapper
+from nova_vgpu.plan import mig_problems
 from nova_vgpu.plan import readiness
 from nova_vgpu.publish import providers
 from nova_vgpu.sandbox import boards
@@ -360,7 +361,7 @@ class TestFindings(DocumentationTestCase):
         self.assertEqual(sorted(_codes_of_findings()), sorted(self.explained))
 
     def test_every_obstacle_is_linked_to(self) -> None:
-        codes = readiness.OBSTACLES | readiness.MIG_PROBLEMS
+        codes = readiness.OBSTACLES | mig_problems.CODES
         self.assertEqual(sorted(codes), sorted(self.linked))
 
 

@@ -170,7 +170,8 @@ class TestPassedThrough(testtools.TestCase):
             ]
             (vgpu_type,) = (t for t in gpu.types if t.id == type_id)
             counted = capacity.plan_capacity(
-                gpu, vgpu_type, gpu.functions, None, names
+                *(gpu, vgpu_type, gpu.functions, None, names),
+                values.GPUModes(),
             )
             self.assertEqual(counted.total, len(listed))
             for vf in listed:

@@ -24,6 +24,7 @@ from nova.tests.fixtures import libvirt as fakelibvirt
 import nova.virt
 
 from nova_vgpu import values
+from nova_vgpu.compute import modes
 from nova_vgpu.compute import planner
 from nova_vgpu.compute import service
 from nova_vgpu.compute import shim
@@ -64,6 +65,14 @@ class NovaWithOurDriver(fixtures.Fixture):
         self.useFixture(
             _Attribute(vgpu_devices.VGPUDevices, 'set_type', _set_type)
         )
+        # Nor NVML.
+        self.useFixture(
+            _Attribute(vgpu_devices.VGPUDevices, 'read_modes', _read_modes)
+        )
+        self.proc = self.useFixture(fixtures.TempDir()).path
+        self.useFixture(
+            _Attribute(modes.KnownModes, 'proc', files.Files(self.proc))
+        )
         # Its errors and constants are Nova's fake's.
         self.useFixture(_Attribute(guests, 'libvirt', fakelibvirt))
         self.useFixture(
@@ -100,6 +109,14 @@ def _set_type(devices: typing.Any, function: str, type_id: str | None) -> None:
     connection = devices.nova._host.get_connection()
     number = 0 if type_id is None else int(type_id.removeprefix('nvidia-'))
     connection.pci_info.set_type(function, number)
+
+
+def _read_modes(devices: typing.Any, gpus: object) -> values.ModesRead:
+    """What NVML tells on the host."""
+    found = devices.nova._host.get_connection().pci_info.modes
+    if isinstance(found, Exception):
+        raise found
+    return typing.cast(values.ModesRead, found)
 
 
 class _Attribute(fixtures.Fixture):

@@ -23,6 +23,7 @@ from nova.tests.functional.libvirt import test_vgpu
 from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 
+from nova_vgpu import values
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests.functional.compute import quick
 from nova_vgpu.tests.functional.compute import simulated_gpus
@@ -57,9 +58,19 @@ class SimulatedTestBase(test_vgpu.VGPUTestBase):
         )
         self.flavor = self._create_flavor(extra_spec={'resources:VGPU': '1'})
 
-    def start_host(self, name: str, *gpus: simulation.GPU) -> typing.Any:
-        """Start nova-compute on a host with these GPUs."""
+    def start_host(
+        self,
+        name: str,
+        *gpus: simulation.GPU,
+        modes: values.ModesRead | Exception | None = None,
+    ) -> typing.Any:
+        """Start nova-compute on a host with these GPUs.
+
+        :param modes: what NVML tells of them, or how it fails.
+        """
         self.simulated[name] = SimulatedGPUs(*gpus)
+        if modes is not None:
+            self.simulated[name].modes = modes
         self.start_compute(
             hostname=name,
             pci_info=self.simulated[name],

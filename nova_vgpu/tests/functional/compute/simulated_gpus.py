@@ -19,6 +19,7 @@ offer does not shrink as vGPUs come.
 import dataclasses
 import typing
 
+from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import kernel
@@ -46,6 +47,8 @@ class SimulatedGPUs:
         self.gpus = self.kernel.gpus
         #: The one lock of the host; its libvirt takes it as well.
         self.lock: typing.Any = self.kernel.lock
+        #: What NVML tells of them, or how it fails.
+        self.modes: values.ModesRead | Exception = values.ModesRead()
         self._shown: tuple[simulation.GPU, ...] | None = None
         self._devices: dict[str, Device] = {}
 

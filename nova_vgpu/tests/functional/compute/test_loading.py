@@ -30,7 +30,10 @@ import nova.virt
 import testtools
 from testtools import matchers
 
+from nova_vgpu import values
 from nova_vgpu.compute import privileged
+from nova_vgpu.compute import vgpu_devices
+from nova_vgpu.host import gpu_modes
 from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.host.type_backends import timeout
 
@@ -42,7 +45,31 @@ class LoadingTest(testtools.TestCase):
         """It refuses what was not made for it; see also its unit tests."""
         context = nova.privsep.sys_admin_pctxt
         self.assertTrue(context.is_entrypoint(privileged.set_type))
+        self.assertTrue(context.is_entrypoint(privileged.read_modes))
         self.assertFalse(context.is_entrypoint(timeout.set_type))
+
+    def test_modes_that_novas_helper_reads(self) -> None:
+        """NVML shows GPU instances to root only."""
+        context = nova.privsep.sys_admin_pctxt
+        self.addCleanup(context.set_client_mode, context.client_mode)
+        context.set_client_mode(False)  # here, as in the helper
+        gpu = values.PciAddress.parse('0000:c1:00.0')
+        of_type = values.MigType('nvidia-699', None, 19, '1g.10gb', 3)
+        read = values.ModesRead(
+            ((gpu, values.GPUModes(mig_types=(of_type,))),)
+        )
+
+        def read_gpus(
+            gpus: list[values.PciAddress], seconds: float
+        ) -> values.ModesRead:
+            self.assertEqual(([gpu], 10.0), (gpus, seconds))
+            return read
+
+        self.useFixture(
+            fixtures.MockPatchObject(gpu_modes, 'read_gpus', read_gpus)
+        )
+        devices = vgpu_devices.VGPUDevices(typing.cast(typing.Any, None))
+        self.assertEqual(read, devices.read_modes([gpu]))
 
     def test_a_write_that_hangs_does_not_keep_novas_helper(self) -> None:
         """It has few threads, and all that is privileged goes to them."""

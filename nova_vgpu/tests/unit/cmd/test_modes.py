@@ -10,10 +10,130 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""A GPU whose MIG mode does not fit its type: each command says so."""
+"""What NVML tells of modes and GPU instances: each command says the same."""
 
+import types
+import typing
+
+from nova_vgpu.sandbox import boards
+from nova_vgpu.tests import hosts
 from nova_vgpu.tests.unit.cmd import test_commands
 from nova_vgpu.tests.unit.cmd import test_doctor
+from nova_vgpu.tests.unit.host import test_gpu_modes
+
+DECLARED = """
+[devices]
+enabled_vgpu_types = A100D-1-10C
+[vgpu_A100D-1-10C]
+device_addresses = 84:00.0
+"""
+
+
+class InstancesNVML(test_gpu_modes.FakeNVML):
+    """The binding on a host with an A100 in MIG mode.
+
+    As much as these commands ask; other tests ask the real binding.
+    """
+
+    #: By the ids of their profiles.
+    instances: typing.ClassVar[dict[int, int]] = {19: 3}
+    profiles: typing.ClassVar[dict[int, int]] = {699: 19, 700: 14}
+
+    def __init__(self) -> None:
+        super().__init__(
+            nvmlDeviceGetMigMode=[1, 1],
+            nvmlDeviceGetSupportedVgpus=[692, 699, 700],
+            nvmlVgpuTypeGetMaxInstancesPerGpuInstance=1,
+        )
+        self.counts = dict(self.instances)
+
+    def nvmlVgpuTypeGetGpuInstanceProfileId(self, number: int) -> int:
+        return self.profiles.get(number, 0xFFFFFFFF)
+
+    def nvmlVgpuTypeGetName(self, number: int) -> str:
+        (found,) = (t for t in boards.A100D.types if t.number == number)
+        assert found.name is not None
+        return found.name
+
+    def nvmlDeviceGetGpuInstanceProfileInfo(
+        self, _gpu: object, number: int
+    ) -> types.SimpleNamespace:
+        known = {0: (19, 'MIG 1g.10gb', 7), 1: (14, 'MIG 2g.20gb', 3)}
+        if number not in known:
+            raise test_gpu_modes.FakeNVMLError
+        profile, name, most = known[number]
+        return types.SimpleNamespace(id=profile, name=name, instanceCount=most)
+
+    def nvmlDeviceGetGpuInstances(
+        self, _gpu: object, profile: int, _room: object, count: typing.Any
+    ) -> None:
+        count._obj.value = self.counts.get(profile, 0)
+
+
+class TestGPUInstances(test_doctor.DoctorTestCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.config.write_text(DECLARED)
+        self.write_gpus(hosts.gpu('84:00.0', boards.A100D, vfs=16))
+        self.nvml = InstancesNVML()
+        self.set_library(self.nvml)
+
+    def ask(self, *arguments: str) -> test_commands.Answer:
+        return self.run_bare(
+            *('--config-file', str(self.config)),
+            *('--state-dir', str(self.state)),
+            *arguments,
+        )
+
+    def test_plan(self) -> None:
+        answer = self.ask('plan', '--node', 'compute1', '-f', 'json')
+        (row,) = answer.json
+        self.assertEqual((3, 'GPU instances'), (row['Total'], row['Bound by']))
+        self.assertNotIn('MIG', answer.stderr)
+
+    def test_types(self) -> None:
+        rows = self.ask('type', 'list', '-f', 'json').json
+        self.assertEqual(
+            [3, 0],
+            [
+                row['Free']
+                for row in rows
+                if row['ID'] in ('nvidia-699', 'nvidia-700')
+            ],
+        )
+
+    def test_generation(self) -> None:
+        self.write_gpus(
+            hosts.gpu('84:00.0', boards.A100D, vfs=16, vendor_vfio=True)
+        )
+        for library, functions, is_unknown in (
+            (self.nvml, 3, False),
+            (None, 7, True),
+        ):
+            self.set_library(library)
+            answer = self.ask(
+                *('config', 'generate', '--type', 'A100D-1-10C'),
+                *('--for', 'pci'),
+            )
+            self.assertEqual(functions, answer.stdout.count('device_spec ='))
+            self.assertEqual(is_unknown, 'is unknown' in answer.stderr)
+
+    def test_without_an_instance(self) -> None:
+        self.nvml.counts = {14: 3}
+        (row,) = self.ask('check', '-f', 'json').json
+        self.assertEqual(
+            ('error', 'no-gpu-instance'), (row['Severity'], row['Code'])
+        )
+        found = self.findings()['no-gpu-instance']
+        self.assertIn('1g.10gb', found['Finding'])
+        self.assertEqual(
+            {'source': 'NVML, MIG mode', 'value': 'on'}, found['Evidence'][0]
+        )
+
+    def test_without_nvml(self) -> None:
+        self.set_library(None)
+        (row,) = self.ask('check', '-f', 'json').json
+        self.assertEqual('maximum-unknown', row['Code'])
 
 
 class TestMig(test_doctor.DoctorTestCase):

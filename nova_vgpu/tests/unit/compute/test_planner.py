@@ -12,6 +12,7 @@
 
 """The planner, without Nova: what is declared, and when a plan is made."""
 
+from collections.abc import Sequence
 import pathlib
 import types
 import typing
@@ -21,8 +22,10 @@ from oslo_config import cfg
 import testtools
 
 from nova_vgpu import exception
+from nova_vgpu import values
 from nova_vgpu.compute import log
 from nova_vgpu.compute import planner
+from nova_vgpu.host import files
 from nova_vgpu.host import state_files
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import kernel
@@ -38,6 +41,7 @@ class PlannerTest(testtools.TestCase):
         self.root = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.kernel = kernel.Kernel(hosts.gpu('84:00.0', boards.T4))
         self.tables: typing.Any = types.SimpleNamespace()
+        self.asked = 0
 
     def make(self, lines: str = '') -> planner.Planner:
         file = self.root / 'nova.conf'
@@ -48,12 +52,57 @@ class PlannerTest(testtools.TestCase):
         def connect() -> typing.NoReturn:
             raise AssertionError('libvirt is not asked')
 
-        made = planner.Planner(conf, connect, log.FailureLog(), self.tables)
+        made = planner.Planner(
+            conf, connect, log.FailureLog(), self.tables, self.read_modes
+        )
+        made.modes.proc = files.Files(str(self.root / 'proc'))
         made.sysfs = self.kernel.files
         made.state_path = str(self.root / 'state')
         made.own_state_path = str(self.root / 'own')
         made.read_declaration()
         return made
+
+    def read_modes(
+        self, gpus: Sequence[values.PciAddress]
+    ) -> values.ModesRead:
+        self.asked += 1
+        modes = values.GPUModes(mig=values.GPUMode(True, True))
+        return values.ModesRead(tuple((gpu, modes) for gpu in gpus))
+
+    def test_a_plan_has_what_nvml_told_before(self) -> None:
+        """A plan does not ask it; what it tells then leads to another."""
+        self.kernel.gpus[:] = [hosts.gpu('84:00.0', boards.A100D, vfs=16)]
+        self.kernel.settle()
+        made = self.make('[devices]\nenabled_vgpu_types = A100D-1-10C\n')
+        made.make_plan()
+        plan = made.make_plan()
+        self.assertEqual(0, self.asked)
+        for expected in (values.GPUMode(True, True),) * 2:
+            made.refresh_modes()
+            (assigned,) = made.make_plan().assignments
+            self.assertEqual(expected, assigned.modes.mig)
+        self.assertIsNot(plan, made.make_plan())
+        self.assertIs(made.make_plan(), made.make_plan())
+        self.assertEqual(1, self.asked)
+
+    def test_nvml_is_asked_for_types_that_are_backed_by_mig(self) -> None:
+        self.kernel.gpus[:] = [hosts.gpu('84:00.0', boards.A100D, vfs=16)]
+        self.kernel.settle()
+        for declared, asked in (
+            ('A100D-20C', 0),
+            ('nvidia-696', 0),
+            ('A100D-1-10C', 1),
+            ('nvidia-699', 1),
+            ('A100D-20C, A100D-1-10C', 1),
+        ):
+            self.asked = 0
+            self.make(
+                f'[devices]\nenabled_vgpu_types = {declared}\n'
+            ).refresh_modes()
+            self.assertEqual(asked, self.asked, declared)
+        self.asked = 0
+        self.make().refresh_modes()
+        self.assertEqual(0, self.asked)
 
     def test_it_is_made_again_only_if_the_host_has_changed(self) -> None:
         made = self.make('[devices]\nenabled_vgpu_types = T4-8Q\n')

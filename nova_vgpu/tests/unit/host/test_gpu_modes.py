@@ -13,6 +13,7 @@
 """What NVML tells, and what becomes of it when it does not."""
 
 import ctypes
+import json
 import types
 import typing
 from unittest import mock
@@ -173,6 +174,38 @@ class TestSilence(NVMLTestCase):
     def test_without_the_driver(self) -> None:
         found = self.read(FakeNVML(nvmlInit=FakeNVMLError()))
         self.assertIn('Not Supported', found.unknown_because or '')
+
+
+class TestPacking(testtools.TestCase):
+    """Another process of the host reads modes for nova-compute."""
+
+    def test_what_is_packed_is_unpacked(self) -> None:
+        on, off = values.GPUMode(True, True), values.GPUMode(False, True)
+        of_type = values.MigType('nvidia-699', None, 19, '1g.10gb', 3)
+        for read in (
+            values.ModesRead(),
+            values.ModesRead(unknown_because='NVML failed'),
+            values.ModesRead(
+                (
+                    (T4, values.GPUModes()),
+                    (T4, values.GPUModes(mig=off, mig_types=())),
+                    (
+                        A40,
+                        values.GPUModes(
+                            on,
+                            off,
+                            False,
+                            values.SchedulerPolicy.FIXED_SHARE,
+                            (of_type, of_type),
+                        ),
+                    ),
+                ),
+                '595.58.03',
+            ),
+        ):
+            # Nova's privileged helper sends lists, too.
+            sent = json.loads(json.dumps(gpu_modes.pack(read)))
+            self.assertEqual(read, gpu_modes.unpack(sent))
 
 
 class TestBinding(NVMLTestCase):

@@ -264,13 +264,16 @@ class TestMig(testtools.TestCase):
     """Types that are backed by MIG, on a GPU whose mode is known or not."""
 
     def apply(
-        self, mig: values.GPUMode | None, instances: bool
+        self,
+        mig: values.GPUMode | None,
+        instances: bool,
+        told: tuple[values.MigType, ...] | None = None,
     ) -> step_runner.Outcome:
         card = dataclasses.replace(
             hosts.gpu('0000:41:00.0', A100), instances=instances
         )
         self.host = self.useFixture(live.LiveHost(card))
-        modes = ((card.address, values.GPUModes(mig=mig)),)
+        modes = ((card.address, values.GPUModes(mig=mig, mig_types=told)),)
         self.access = self.host.make_host_access(
             read_modes=lambda _host: values.ModesRead(modes)
         )
@@ -301,6 +304,43 @@ class TestMig(testtools.TestCase):
         (failure,) = outcome.failures
         self.assertIn('Input/output error', str(failure))
         self.assertIn('nvidia-smi mig -lgi', str(failure))
+
+    def test_nvml_tells_that_there_are_no_instances(self) -> None:
+        """Nothing is tried, and nothing fails."""
+        told = values.MigType(
+            *('nvidia-476', 'NVIDIA A100-3-20C', 9, '3g.20gb', 0, 1)
+        )
+        outcome = self.apply(values.GPUMode(True, True), False, (told,))
+        self.assertEqual([], outcome.failures)
+        (problem,) = outcome.problems
+        self.assertEqual('no-gpu-instance', problem.code)
+        self.assertEqual({}, self.host.vgpus('0000:41:00.0'))
+
+    def test_a_server_whose_instance_is_gone(self) -> None:
+        """As after a reboot: its mdev is not created in vain."""
+        self.apply(None, instances=True)
+        (uuid,) = self.host.vgpus('0000:41:00.0')
+        machine = self.host.machine
+        machine.libvirt.define_guest('ai', mdevs={uuid: 'NVIDIA A100-3-20C'})
+        machine.kernel.reboot()
+        gpu = values.PciAddress.parse('0000:41:00.0')
+        machine.kernel.update(gpu, instances=False)
+        none = values.MigType(
+            *('nvidia-476', 'NVIDIA A100-3-20C', 9, '3g.20gb', 0, 1)
+        )
+        for types, failures in ((None, 1), ((none,), 0)):
+            outcome = self.apply_again(values.GPUModes(mig_types=types))
+            self.assertEqual(failures, len(outcome.failures), str(types))
+
+    def apply_again(self, modes: values.GPUModes) -> step_runner.Outcome:
+        """Now that NVML tells this."""
+        read = values.ModesRead(
+            ((values.PciAddress.parse('0000:41:00.0'), modes),)
+        )
+        access = dataclasses.replace(
+            self.access, read_modes=lambda _host: read
+        )
+        return apply.apply(access, self.configuration, live.Recorder())
 
     def test_all_is_there(self) -> None:
         outcome = self.apply(values.GPUMode(True, True), instances=True)

@@ -106,6 +106,17 @@ class TestHost(MetricsTestCase):
         self.assertEqual(6, found['type_available', T4, 'T4-2Q'])
         self.assertEqual(0, found['type_available', T4, 'T4-4Q'])
 
+    def test_gpu_instances(self) -> None:
+        card = hosts.gpu('41:00.0', boards.A100D, vfs=16)
+        of_type = values.MigType(
+            *('nvidia-699', 'GRID A100D-1-10C', 19, '1g.10gb', 2, 1)
+        )
+        modes = values.GPUModes(mig_types=(of_type,))
+        found = self.count(
+            card, modes=values.ModesRead(((card.address, modes),))
+        )
+        self.assertEqual(2, found['type_available', A40, 'A100D-1-10C'])
+
     def test_drivers_and_licences_of_guests(self) -> None:
         def of(vgpu: str, *driver: typing.Any) -> values.GuestDriver:
             address = values.PciAddress.parse(T4)

@@ -24,6 +24,7 @@ from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
 
+NO_MODES = values.GPUModes()
 MANY_VFS = dataclasses.replace(boards.A40, total_vfs=48)
 
 
@@ -47,7 +48,9 @@ def plan(
         if vfs is None
         else (gpu.vfs[index].name for index in vfs)
     )
-    return capacity.plan_capacity(gpu, of_type, functions, max_instances, {})
+    return capacity.plan_capacity(
+        gpu, of_type, functions, max_instances, {}, NO_MODES
+    )
 
 
 class TestCapacity(testtools.TestCase):
@@ -175,9 +178,13 @@ class TestCapacity(testtools.TestCase):
             vfs=(busy, *vfs[1:]),
         )
         functions = frozenset(vf.name for vf in gpu.vfs)
-        found = capacity.plan_capacity(gpu, small, functions, None, {})
+        found = capacity.plan_capacity(
+            gpu, small, functions, None, {}, NO_MODES
+        )
         self.assertEqual((10, 'type maximum'), (found.total, found.bound))
-        found = capacity.plan_capacity(gpu, large, functions, None, {})
+        found = capacity.plan_capacity(
+            gpu, large, functions, None, {}, NO_MODES
+        )
         self.assertEqual((6, 1), (found.total, found.existing))
 
     def test_what_is_off_the_lists_still_takes_its_place(self) -> None:
@@ -205,7 +212,9 @@ class TestCapacity(testtools.TestCase):
             'nvidia-1155': 'NVIDIA L40S-24Q',
             'nvidia-1154': 'NVIDIA L40S-16Q',
         }
-        found = capacity.plan_capacity(gpu, eight, gpu.functions, None, names)
+        found = capacity.plan_capacity(
+            gpu, eight, gpu.functions, None, names, NO_MODES
+        )
         self.assertEqual(1, found.total)
 
     def test_never_less_than_what_exists(self) -> None:
@@ -272,7 +281,9 @@ class TestMIG(testtools.TestCase):
             vfs=tuple(vfs),
         )
         names = {ids[name]: f'NVIDIA {name}' for name in ids}
-        found = capacity.plan_capacity(gpu, own, gpu.functions, None, names)
+        found = capacity.plan_capacity(
+            gpu, own, gpu.functions, None, names, NO_MODES
+        )
         return found.total, found.existing, found.bound
 
     def test_other_instances_take_slices_not_places(self) -> None:
@@ -353,7 +364,9 @@ class TestUnknownModel(testtools.TestCase):
             values.PciIds(0x10DE, 0xFFFF),
             vfs=tuple(vfs),
         )
-        return capacity.plan_capacity(gpu, four, gpu.functions, None, names)
+        return capacity.plan_capacity(
+            gpu, four, gpu.functions, None, names, NO_MODES
+        )
 
     def test_the_largest_type_tells_the_memory(self) -> None:
         names = {f'nvidia-{gib}': f'NVIDIA Z9000-{gib}Q' for gib in (4, 8, 32)}

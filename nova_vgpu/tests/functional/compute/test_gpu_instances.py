@@ -1,0 +1,109 @@
+#    Licensed under the Apache License, Version 2.0 (the "License"); you may
+#    not use this file except in compliance with the License. You may obtain
+#    a copy of the License at
+#
+#         http://www.apache.org/licenses/LICENSE-2.0
+#
+#    Unless required by applicable law or agreed to in writing, software
+#    distributed under the License is distributed on an "AS IS" BASIS, WITHOUT
+#    WARRANTIES OR CONDITIONS OF ANY KIND, either express or implied. See the
+#    License for the specific language governing permissions and limitations
+#    under the License.
+
+"""Types that are backed by MIG: servers get as many as instances exist."""
+
+import dataclasses
+import pathlib
+import typing
+
+from nova_vgpu import values
+from nova_vgpu.compute import modes
+from nova_vgpu.sandbox import boards
+from nova_vgpu.tests import hosts
+from nova_vgpu.tests.functional.compute import test_servers
+
+A100 = 'pci_0000_c1_00_0'
+HANGS = values.ModesRead(unknown_because='NVML did not answer within 10 s')
+
+
+def a100() -> typing.Any:
+    card = hosts.gpu('c1:00.0', boards.A100D, vfs=16)
+    return dataclasses.replace(card, instances=True)
+
+
+def known(instances: int) -> values.ModesRead:
+    of_type = values.MigType(
+        *('nvidia-699', 'GRID A100D-1-10C', 19, '1g.10gb', instances, 1)
+    )
+    found = values.GPUModes(
+        mig=values.GPUMode(True, True), mig_types=(of_type,)
+    )
+    return values.ModesRead(((a100().address, found),))
+
+
+class GPUInstancesTest(test_servers.OurTestBase):
+    def start(self, found: values.ModesRead | Exception) -> None:
+        self.declare('A100D-1-10C')
+        self.start_host('host1', a100(), modes=found)
+
+    def tell(self, found: values.ModesRead | Exception) -> None:
+        """From now on NVML tells this, and /proc that something changed."""
+        self.simulated['host1'].modes = found
+        known_modes = self.computes['host1'].driver.vgpus.planner.modes
+        capabilities = pathlib.Path(
+            known_modes.proc.root, 'driver/nvidia/capabilities/gpu0/mig'
+        )
+        capabilities.mkdir(parents=True, exist_ok=True)
+        number = len(list(capabilities.iterdir()))
+        (capabilities / f'gi{number}').mkdir()
+        self._run_periodics()
+
+    def said(self, text: str) -> int:
+        return int(self.stdlog.logger.output.count(text))
+
+    def test_as_many_servers_as_instances(self) -> None:
+        self.start(known(3))
+        self.assertEqual(3, self.total(A100))
+        servers = [self.boot() for _ in range(3)]
+        functions = {f for server in servers for f in self.mdevs_of(server)}
+        self.assertEqual(3, len(functions))
+        self.boot(expected_state='ERROR')
+        self.tell(known(4))
+        self.assertEqual(4, self.total(A100))
+        self.boot()
+        # Fewer than servers have: none of them loses its vGPU.
+        self.tell(known(2))
+        self.assertEqual(4, self.total(A100))
+        self.assertEqual(0, self.said('[maximum-unknown]'))
+
+    def test_the_last_instance_of_the_profile_goes(self) -> None:
+        self.start(known(3))
+        self.tell(known(0))
+        found = self.inventory(A100)
+        self.assertIn(found and found['total'] - found['reserved'], (0, None))
+        self.assertEqual(1, self.said('no GPU instance of profile 1g.10gb'))
+        self.tell(known(1))
+        self.assertEqual(1, self.total(A100))
+        self.boot()
+
+    def test_without_nvml_it_says_what_is_unknown(self) -> None:
+        self.start(HANGS)
+        self._run_periodics()
+        self.assertEqual(1, self.said('NVML did not answer within 10 s'))
+        self.tell(OSError(1, 'no helper'))
+        self._run_periodics()
+        self.assertEqual(1, self.said('no helper'))
+        self.assertEqual(2, self.said(modes.FAILED))
+        self.assertEqual(1, self.said('[maximum-unknown]'))
+        self.assertEqual(7, self.total(A100))
+        self.tell(known(2))
+        self.assertEqual(2, self.total(A100))
+
+    def test_if_nvml_fails_later_what_was_known_counts(self) -> None:
+        self.start(known(3))
+        for found in (HANGS, ValueError('what nothing foresaw')):
+            self.tell(found)
+            self.assertEqual(3, self.total(A100))
+            self.boot()  # and the rest goes on
+        self.assertEqual(1, self.said('again: what nothing foresaw'))
+        self.assertEqual(0, self.said('[maximum-unknown]'))
