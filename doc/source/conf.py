@@ -27,9 +27,9 @@ author = 'nova-vgpu developers'
 smartquotes = False
 
 extensions = [
-    'cliff.sphinxext',
     'code_sources',
     'command_output',
+    'command_pages',
     'flavor_examples',
     'flow_diagram',
     'live_session',
