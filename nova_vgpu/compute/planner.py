@@ -198,7 +198,7 @@ class Planner:
             host = self._read_host()
             before = dict(self._configuration.type_names)
         names = before | type_matching.list_type_names(host)
-        if type_matching.may_need_gpu_instances(self.declaration.types, names):
+        if type_matching.may_need_modes(self.declaration.types, names):
             self.modes.refresh(host)
 
     def _plan_again(self, host: values.Host) -> values.Plan:

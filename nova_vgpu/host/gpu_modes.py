@@ -30,6 +30,7 @@ from nova_vgpu import values
 from nova_vgpu.host import gpu_instances
 from nova_vgpu.host import nvml
 from nova_vgpu.host import tools
+from nova_vgpu.host import vgpu_slots
 
 # nvml.h: NVML_VGPU_SCHEDULER_POLICY_*
 _POLICIES = {
@@ -70,12 +71,13 @@ def _read_gpu(
     if handle is None:
         return values.GPUModes()
     mig = library.ask('nvmlDeviceGetMigMode', _mode, handle)
+    heterogeneous = library.ask(
+        'nvmlDeviceGetVgpuHeterogeneousMode', bool, handle
+    )
     return values.GPUModes(
         ecc=library.ask('nvmlDeviceGetEccMode', _mode, handle),
         mig=mig,
-        heterogeneous=library.ask(
-            'nvmlDeviceGetVgpuHeterogeneousMode', bool, handle
-        ),
+        heterogeneous=heterogeneous,
         scheduler=library.ask(
             'nvmlDeviceGetVgpuSchedulerState',
             lambda state: _POLICIES.get(state.schedulerPolicy),
@@ -85,6 +87,11 @@ def _read_gpu(
             gpu_instances.read_mig_types(library, handle)
             if mig and mig.current
             else None
+        ),
+        slots=(
+            None
+            if heterogeneous is None
+            else vgpu_slots.read_slots(library, handle)
         ),
     )
 
@@ -111,6 +118,8 @@ def _pack_gpu(modes: values.GPUModes) -> list[typing.Any]:
         modes.heterogeneous,
         modes.scheduler and modes.scheduler.value,
         types and [dataclasses.astuple(of_type) for of_type in types],
+        modes.slots
+        and [dataclasses.astuple(of_type) for of_type in modes.slots],
     ]
 
 
@@ -130,6 +139,7 @@ def _unpack_gpu(
     heterogeneous: bool | None,
     scheduler: str | None,
     types: Sequence[typing.Any] | None,
+    slots: Sequence[typing.Any] | None,
 ) -> values.GPUModes:
     return values.GPUModes(
         values.GPUMode(*ecc) if ecc else None,
@@ -137,6 +147,12 @@ def _unpack_gpu(
         heterogeneous,
         values.SchedulerPolicy(scheduler) if scheduler else None,
         None if types is None else tuple(values.MigType(*t) for t in types),
+        None
+        if slots is None
+        else tuple(
+            values.TypeSlots(type_id, name, size, tuple(starts))
+            for type_id, name, size, starts in slots
+        ),
     )
 
 

@@ -44,6 +44,15 @@ class _Part:
         return f'{self.count} x {capabilities.short_name(self.type)}'
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Board:
+    """A GPU, its modes, and the names of types by their ids."""
+
+    gpu: values.PhysicalGPU
+    modes: values.GPUModes
+    names: Mapping[str, str]
+
+
 def find_misfits(
     assignments: Iterable[values.Assignment], names: Mapping[str, str]
 ) -> Iterator[values.Problem]:
@@ -61,9 +70,10 @@ def _check_gpu(
 ) -> Iterator[values.Problem]:
     gpu, modes = of_gpu[0].gpu, of_gpu[0].modes
     parts = [part for part in (_make_part(a, names) for a in of_gpu) if part]
-    reason = _find_misfit(gpu, parts, names)
+    board = _Board(gpu, modes, names)
+    reason = _find_misfit(board, parts)
     if reason is not None:
-        yield _does_not_fit(gpu, parts, reason, names)
+        yield _does_not_fit(board, parts, reason)
     elif _has_sizes_to_mix(gpu, parts):
         if modes.scheduler is values.SchedulerPolicy.FIXED_SHARE:
             yield _fixed_share(gpu, parts)
@@ -82,10 +92,9 @@ def _make_part(
     return _Part(declared, found, share.count) if found else None
 
 
-def _find_misfit(
-    gpu: values.PhysicalGPU, parts: Sequence[_Part], names: Mapping[str, str]
-) -> str | None:
+def _find_misfit(board: _Board, parts: Sequence[_Part]) -> str | None:
     """Why the parts do not fit on the GPU together; None if they do."""
+    gpu = board.gpu
     if len({capabilities.is_backed_by_mig(part.type) for part in parts}) > 1:
         return 'types that are backed by MIG do not mix with others'
     if len({part.type.id for part in parts}) < len(parts):
@@ -95,17 +104,17 @@ def _find_misfit(
     if vfs and total > vfs:
         return f'it has {vfs} virtual functions'
     for part in parts:
-        found = capacity.find_maximum(gpu, part.type, names)
+        found = capacity.find_maximum(gpu, part.type, board.names)
         if found is not None and part.count > found[0]:
             label = capabilities.short_name(part.type)
             return f'it can have {found[0]} x {label} at most'
     if parts and capabilities.is_backed_by_mig(parts[0].type):
         return _compare_slices(gpu, parts)
-    if capabilities.mixes_sizes(gpu) is False and _has_sizes_to_mix(
-        gpu, parts
-    ):
+    if not _has_sizes_to_mix(gpu, parts):
+        return _compare_memory(gpu, parts)
+    if capabilities.mixes_sizes(gpu) is False:
         return 'this model has vGPUs of one size at a time'
-    return _compare_memory(gpu, parts)
+    return _compare_memory(gpu, parts) or _compare_slots(board, parts)
 
 
 def _compare_slices(
@@ -135,6 +144,46 @@ def _compare_memory(
     return f'they take {sum(sizes)} MiB of it, and it has {memory} MiB'
 
 
+def _compare_slots(board: _Board, parts: Sequence[_Part]) -> str | None:
+    """Whether there are slots for all of them, if NVML tells the slots."""
+    known = {slots.type_id: slots for slots in board.modes.slots or ()}
+    wanted = [
+        (known[part.type.id], part.count)
+        for part in parts
+        if part.type.id in known
+    ]
+    if len(wanted) < len(parts) or can_place(wanted):
+        return None
+    return 'vGPUs of these sizes have no slots for that in its memory'
+
+
+def can_place(wanted: Sequence[tuple[values.TypeSlots, int]]) -> bool:
+    """Whether so many vGPUs of each type can be on a GPU at once.
+
+    From the first slot to the last one, what can have been placed before it
+    is all that matters.
+    """
+    goal = tuple(count for _, count in wanted)
+    ends = {
+        start + slots.size for slots, _ in wanted for start in slots.starts
+    }
+    # What can be placed in the slots before each one, as numbers by type.
+    before: dict[int, set[tuple[int, ...]]] = {0: {(0,) * len(wanted)}}
+    placed: set[tuple[int, ...]] = set()
+    for at in range(max(ends, default=0) + 1):
+        placed = placed | before.get(at, set())
+        for index, (slots, count) in enumerate(wanted):
+            if at not in slots.starts:
+                continue
+            more = {
+                (*done[:index], done[index] + 1, *done[index + 1 :])
+                for done in placed
+                if done[index] < count
+            }
+            before.setdefault(at + slots.size, set()).update(more)
+    return goal in placed
+
+
 def _has_sizes_to_mix(gpu: values.PhysicalGPU, parts: Sequence[_Part]) -> bool:
     sizes = collections.Counter(
         capabilities.facts_of(gpu, part.type).framebuffer_mib
@@ -145,21 +194,19 @@ def _has_sizes_to_mix(gpu: values.PhysicalGPU, parts: Sequence[_Part]) -> bool:
 
 
 def _does_not_fit(
-    gpu: values.PhysicalGPU,
-    parts: Sequence[_Part],
-    reason: str,
-    names: Mapping[str, str],
+    board: _Board, parts: Sequence[_Part], reason: str
 ) -> values.Problem:
+    gpu = board.gpu
     options = ', '.join(
         part.declared.option('device_addresses') for part in parts
     )
     fitting = [
         f'{capabilities.short_name(part.type)} to {count}'
         for part in parts
-        if len(parts) > 1 and (count := _count_beside(gpu, part, parts, names))
+        if len(parts) > 1 and (count := _count_beside(board, part, parts))
     ]
     if len(parts) == 1:
-        found = capacity.find_maximum(gpu, parts[0].type, names)
+        found = capacity.find_maximum(gpu, parts[0].type, board.names)
         cure = 'Lower the number' + (f' to {found[0]}.' if found else '.')
     elif fitting:
         cure = f'Lower {", or ".join(fitting)}, or {_MOVE}.'
@@ -175,19 +222,14 @@ def _does_not_fit(
     )
 
 
-def _count_beside(
-    gpu: values.PhysicalGPU,
-    part: _Part,
-    parts: Sequence[_Part],
-    names: Mapping[str, str],
-) -> int:
+def _count_beside(board: _Board, part: _Part, parts: Sequence[_Part]) -> int:
     """The highest number of a part at which all fit; 0 if there is none."""
     for count in range(part.count - 1, 0, -1):
         lowered = [
             dataclasses.replace(p, count=count) if p is part else p
             for p in parts
         ]
-        if _find_misfit(gpu, lowered, names) is None:
+        if _find_misfit(board, lowered) is None:
             return count
     return 0
 

@@ -144,12 +144,16 @@ def may_be_hidden(gpu: values.PhysicalGPU, name: str) -> bool:
     return capabilities.may_have(gpu, parsed)
 
 
-def may_need_gpu_instances(
+def may_need_modes(
     declared: Iterable[values.DeclaredType], names: Mapping[str, str]
 ) -> bool:
-    """Whether one of the declared types is backed by MIG, as far as known."""
+    """Whether a plan may depend on modes of GPUs, as far as that is known.
+
+    It does if a type is backed by MIG, or if a GPU may be divided.
+    """
     return any(
-        capabilities.is_backed_by_mig(
+        any(entry.share for entry in of_type.listed)
+        or capabilities.is_backed_by_mig(
             values.VGPUType(
                 of_type.name, names.get(of_type.name, of_type.name)
             )

@@ -111,6 +111,7 @@ from nova_vgpu.values.step import SetType as SetType
 from nova_vgpu.values.step import SetVFProfile as SetVFProfile
 from nova_vgpu.values.step import SetVFs as SetVFs
 from nova_vgpu.values.step import Step as Step
+from nova_vgpu.values.vgpu_slots import TypeSlots as TypeSlots
 from nova_vgpu.values.vgpu_usage import Guest as Guest
 from nova_vgpu.values.vgpu_usage import GuestDriver as GuestDriver
 from nova_vgpu.values.vgpu_usage import GuestLicence as GuestLicence

@@ -26,6 +26,7 @@ import re
 import typing
 
 from nova_vgpu.values import mig as mig_values
+from nova_vgpu.values import vgpu_slots
 
 _ADDRESS = re.compile(
     r'(?:(?P<domain>[0-9a-f]{1,8}):)?'
@@ -403,6 +404,8 @@ class GPUModes:
 
     ``mig_types`` are the types that are backed by MIG, as far as their GPU
     instances are known; None if MIG mode is off or nothing is known.
+    ``slots`` are those of the types in heterogeneous mode; None if they are
+    not known.
     """
 
     ecc: GPUMode | None = None
@@ -410,6 +413,7 @@ class GPUModes:
     heterogeneous: bool | None = None
     scheduler: SchedulerPolicy | None = None
     mig_types: tuple[mig_values.MigType, ...] | None = None
+    slots: tuple[vgpu_slots.TypeSlots, ...] | None = None
 
     def find_mig_type(self, type_id: str) -> mig_values.MigType | None:
         """The GPU instances of a type; None if they are not known."""

@@ -554,7 +554,11 @@ class TestReaders(testtools.TestCase):
             a100(), card=dataclasses.replace(card, board=board)
         )
         found = self.read(
-            'gpu_modes.read_modes', a40(mixed=True), plain, ecc='1 0\n'
+            'gpu_modes.read_modes',
+            a40(mixed=True),
+            plain,
+            ecc='1 0\n',
+            types='',
         )
         address = values.PciAddress.parse
         expected = values.ModesRead(
@@ -600,6 +604,25 @@ class TestReaders(testtools.TestCase):
             )
         )
         self.assertIn(f'mig_types={expected!r}', found)
+
+    def test_slots_of_types_that_mix(self) -> None:
+        """In heterogeneous mode, whether it is on or not."""
+        for mixed in (False, True):
+            found = self.read(
+                'gpu_modes.read_modes',
+                a40(mixed=mixed),
+                types=f'{A40_24Q} 2 48 0,48 48 0,48\n'
+                f'{A40_8Q} 6 16 0,32,64 16 0,16,32\n',
+            )
+            expected = (
+                values.TypeSlots(
+                    f'nvidia-{A40_24Q}', 'NVIDIA A40-24Q', 48, (0, 48)
+                ),
+                values.TypeSlots(
+                    f'nvidia-{A40_8Q}', 'NVIDIA A40-8Q', 16, (0, 32, 64)
+                ),
+            )
+            self.assertIn(f'slots={expected!r}', found)
 
     def test_gpu_instances_that_nvml_does_not_tell_everything_of(self) -> None:
         for function, error, expected in (

@@ -104,6 +104,17 @@ class PlannerTest(testtools.TestCase):
         self.make().refresh_modes()
         self.assertEqual(0, self.asked)
 
+    def test_nvml_is_asked_where_sizes_may_mix(self) -> None:
+        self.kernel.gpus[:] = [hosts.gpu('84:00.0', boards.A10, vfs=16)]
+        self.kernel.settle()
+        for entry, asked in (('84:00.0', 0), ('84:00.0=2', 1)):
+            self.asked = 0
+            self.make(
+                '[devices]\nenabled_vgpu_types = A10-4Q\n'
+                f'[vgpu_A10-4Q]\ndevice_addresses = {entry}\n'
+            ).refresh_modes()
+            self.assertEqual(asked, self.asked, entry)
+
     def test_it_is_made_again_only_if_the_host_has_changed(self) -> None:
         made = self.make('[devices]\nenabled_vgpu_types = T4-8Q\n')
         made.make_plan()  # from now on it is known what ids mean

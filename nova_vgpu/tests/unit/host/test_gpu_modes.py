@@ -197,6 +197,7 @@ class TestPacking(testtools.TestCase):
                             False,
                             values.SchedulerPolicy.FIXED_SHARE,
                             (of_type, of_type),
+                            (values.TypeSlots('nvidia-562', 'x', 8, (0, 8)),),
                         ),
                     ),
                 ),

@@ -14,12 +14,14 @@
 
 from collections.abc import Iterable
 import dataclasses
+import itertools
 
 import testtools
 
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.plan import mapper
+from nova_vgpu.plan import share_checks
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
@@ -43,8 +45,11 @@ def plan(
     type_names: values.TypeNames = (),
     heterogeneous: bool | None = None,
     scheduler: values.SchedulerPolicy | None = None,
+    slots: tuple[values.TypeSlots, ...] | None = None,
 ) -> values.Plan:
-    of_card = values.GPUModes(heterogeneous=heterogeneous, scheduler=scheduler)
+    of_card = values.GPUModes(
+        heterogeneous=heterogeneous, scheduler=scheduler, slots=slots
+    )
     modes = values.ModesRead(((card.address, of_card),))
     return plans.make_plan(
         values.Declaration(types, values.UnlistedGPUs.IGNORE),
@@ -427,3 +432,57 @@ class TestMisfits(testtools.TestCase):
                 listed(second, '21:00.0=1'),
             )
             self.assertEqual(expected, codes(found.problems), second)
+
+    def test_sizes_without_slots_for_them(self) -> None:
+        """There is memory for all of them, but not where they can begin."""
+        six = values.TypeSlots('nvidia-594', SIX, 6, (0, 6, 12, 18))
+        for case, starts, expected in (
+            ('next to each other', (0, 4, 8, 12, 16, 20), []),
+            ('as far apart as large ones', (0, 6, 12, 18), [(1, 1)]),
+            ('not known', None, []),
+        ):
+            four = starts and values.TypeSlots('nvidia-593', FOUR, 4, starts)
+            found = plan(
+                A10,
+                listed(FOUR, '21:00.0=3'),
+                listed(SIX, '21:00.0=2'),
+                slots=(six, four) if four else (six,),
+            )
+            problems = [
+                p for p in found.problems if p.code == 'shares-do-not-fit'
+            ]
+            self.assertEqual(len(expected), len(problems), case)
+            for problem in problems:
+                self.assertIn('have no slots for that', problem.message)
+                self.assertEqual(
+                    'Lower A10-4Q to 2, or A10-6Q to 1, or list the GPU under '
+                    'one of them only.',
+                    problem.cure,
+                )
+
+    def test_what_can_be_placed(self) -> None:
+        """Compared with trying all ways."""
+        small = values.TypeSlots('s', None, 2, (0, 3, 4, 6))
+        large = values.TypeSlots('l', None, 4, (0, 2, 5))
+        for few in range(5):
+            for many in range(4):
+                wanted = ((small, few), (large, many))
+                self.assertEqual(
+                    any(
+                        _are_apart(
+                            [(at, 2) for at in first]
+                            + [(at, 4) for at in second]
+                        )
+                        for first in itertools.combinations(small.starts, few)
+                        for second in itertools.combinations(
+                            large.starts, many
+                        )
+                    ),
+                    share_checks.can_place(wanted),
+                    str((few, many)),
+                )
+
+
+def _are_apart(placed: list[tuple[int, int]]) -> bool:
+    taken = [slot for at, size in placed for slot in range(at, at + size)]
+    return len(taken) == len(set(taken))
