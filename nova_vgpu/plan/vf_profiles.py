@@ -24,6 +24,7 @@ import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.knowledge import vendors
 from nova_vgpu.plan import readiness
 
 #: What apply does away with.
@@ -32,6 +33,8 @@ OBSTACLES = frozenset({'not-provisioned'})
 _APPLY = 'Run "nova-vgpu apply", which provisions them.'
 #: A driver rounds a quota up to what the hardware can do.
 _ROUNDING_MIB = 64
+#: And times either way, by less than this part of them.
+_ROUNDING_PART = 4
 _SCHEDULING = ('exec_quantum_ms', 'preempt_timeout_us')
 
 
@@ -58,30 +61,14 @@ def find_wanted(
     """
     gpu, declared = placed.gpu, placed.declared
     profile = capabilities.parse_vf_profile(declared.name)
-    vf_profiles, sriov = gpu.vf_profiles, gpu.sriov
     made_by = capabilities.vendor_of(gpu)
-    if profile is None or sriov is None or made_by is None:
+    if profile is None or gpu.sriov is None or made_by is None:
         return None
     if made_by.parse_vf_profile(declared.name) is None:
         return None
-    if vf_profiles is None:
-        return _obstacle(
-            'vf-profile-unsupported',
-            f'its driver, {gpu.driver or "none"}, does not provision VFs',
-            'Bind it to its own driver, xe.',
-        )
-    model = capabilities.model_of(gpu)
-    if model and model.casefold() != profile.model.casefold():
-        return _obstacle(
-            'type-not-offered',
-            f'it is of model {model}',
-            f'Remove its address from {declared.option("device_addresses")}.',
-        )
-    unsupported = _find_unsupported(
-        placed, vf_profiles, profile.vram_mib
-    ) or _find_misplaced(placed, profile.count)
-    if unsupported is not None:
-        return unsupported
+    misfit = _find_misfit(placed, profile)
+    if misfit is not None:
+        return misfit
     number = profile.count or _count_quotas(placed, profile.vram_mib or 0)
     if number is None:
         return _obstacle(
@@ -90,14 +77,15 @@ def find_wanted(
             'how many quotas fit',
             f'Set {declared.option("max_instances")} to their number.',
         )
-    if not 0 < number <= sriov.total:
+    if not 0 < number <= gpu.sriov.total:
         return _obstacle(
             'vf-profile-count',
-            f'it would have {number} VFs, and has {sriov.total} at most',
+            f'it would have {number} VFs, and has {gpu.sriov.total} at most',
             'Declare another VF profile.',
         )
+    model = capabilities.model_of(gpu) or profile.model
     return Wanted(
-        dataclasses.replace(profile, model=model or profile.model).name,
+        dataclasses.replace(profile, model=model).name,
         number,
         profile.vram_mib or 0,
         tuple(_list_scheduling(declared)),
@@ -108,7 +96,9 @@ def add_vgpus(placed: values.Assignment) -> values.Assignment:
     """The same, with vGPUs if its VFs are provisioned as declared."""
     gpu = placed.gpu
     wanted = find_wanted(placed)
-    if not isinstance(wanted, Wanted) or not is_applied(gpu, wanted):
+    if not isinstance(wanted, Wanted):
+        return placed
+    if len(gpu.vfs) != wanted.vfs or not has_quotas(gpu, wanted):
         return placed
     shown = gpu.vf_profiles.vram_mib[: wanted.vfs] if gpu.vf_profiles else ()
     profile = values.VGPUType(
@@ -144,34 +134,28 @@ def find_obstacle(placed: values.Assignment) -> readiness.Obstacle | None:
         )
         if wanted.vram_mib:
             finding += f' of {wanted.vram_mib} MiB'
-        if wanted.scheduling:
-            options = ', '.join(f'{n} = {v}' for n, v in wanted.scheduling)
-            finding += f' ({options})'
     return _obstacle('not-provisioned', finding, _APPLY)
 
 
-def is_applied(gpu: values.PhysicalGPU, wanted: Wanted) -> bool:
-    """Whether a GPU has these virtual functions, with this profile."""
-    return len(gpu.vfs) == wanted.vfs and not any(list_unset(gpu, wanted))
+def has_quotas(gpu: values.PhysicalGPU, wanted: Wanted) -> bool:
+    """Whether the enabled virtual functions have the memory that is wanted."""
+    vf_profiles = gpu.vf_profiles or values.VFProfiles()
+    shown = vf_profiles.vram_mib[: wanted.vfs]
+    if not wanted.vram_mib:
+        return len(set(shown)) <= 1
+    return all(0 <= found - wanted.vram_mib < _ROUNDING_MIB for found in shown)
 
 
 def list_unset(
     gpu: values.PhysicalGPU, wanted: Wanted
-) -> Iterator[tuple[str, int]]:
-    """The settings of enabled virtual functions that are not as wanted."""
-    vf_profiles = gpu.vf_profiles or values.VFProfiles()
-    shown = vf_profiles.vram_mib[: wanted.vfs]
-    if wanted.vram_mib:
-        if not all(
-            0 <= found - wanted.vram_mib < _ROUNDING_MIB for found in shown
-        ):
-            yield 'vram_mib', wanted.vram_mib
-    elif len(set(shown)) > 1:
-        yield 'vram_mib', 0
+) -> Iterator[tuple[str, int, int]]:
+    """The scheduling that is not as wanted: what it is now, and is to be."""
     for name, number in wanted.scheduling:
-        found = getattr(vf_profiles, name)[: wanted.vfs]
-        if any(each != number for each in found):
-            yield name, number
+        for found in getattr(gpu.vf_profiles, name)[: wanted.vfs]:
+            # The hardware may not have exactly this number.
+            if abs(found - number) * _ROUNDING_PART > number:
+                yield name, found, number
+                break
 
 
 def check_options(declared: values.DeclaredType) -> Iterator[values.Problem]:
@@ -194,11 +178,25 @@ def _obstacle(code: str, finding: str, cure: str) -> readiness.Obstacle:
     return readiness.Obstacle(code, finding, cure)
 
 
-def _find_misplaced(
-    placed: values.Assignment, count: int | None
+def _find_misfit(
+    placed: values.Assignment, profile: vendors.VFProfile
 ) -> readiness.Obstacle | None:
-    """What another type, or the number behind the address, leaves unclear."""
-    listed = placed.declared.option('device_addresses')
+    """Why a GPU cannot have a VF profile, or not as it is declared."""
+    gpu, declared, count = placed.gpu, placed.declared, profile.count
+    listed = declared.option('device_addresses')
+    if gpu.vf_profiles is None:
+        return _obstacle(
+            'vf-profile-unsupported',
+            f'its driver, {gpu.driver or "none"}, does not provision VFs',
+            'Bind it to its own driver, xe.',
+        )
+    model = capabilities.model_of(gpu)
+    if model and model.casefold() != profile.model.casefold():
+        return _obstacle(
+            'type-not-offered',
+            f'it is of model {model}',
+            f'Remove its address from {listed}.',
+        )
     if placed.share is not None:
         others = ', '.join(each.declared.name for each in placed.beside)
         return _obstacle(
@@ -213,7 +211,7 @@ def _find_misplaced(
             f'{count} VFs are served',
             f'Remove the number from {listed}.',
         )
-    return None
+    return _find_unsupported(placed, gpu.vf_profiles, profile.vram_mib)
 
 
 def _find_unsupported(

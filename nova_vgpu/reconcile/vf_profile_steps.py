@@ -40,8 +40,7 @@ def plan(found: policies.GPUInput) -> values.GPUSteps:
     wanted = vf_profiles.find_wanted(assigned)
     if not isinstance(wanted, vf_profiles.Wanted):
         return values.GPUSteps(str(gpu))
-    unset = dict(vf_profiles.list_unset(gpu, wanted))
-    if len(gpu.vfs) == wanted.vfs and _VRAM not in unset:
+    if len(gpu.vfs) == wanted.vfs and vf_profiles.has_quotas(gpu, wanted):
         return values.GPUSteps(str(gpu), tuple(_schedule(gpu, wanted)))
     refusals = tuple(
         steps.refuse(
@@ -94,10 +93,5 @@ def _schedule(
     gpu: values.PhysicalGPU, wanted: vf_profiles.Wanted
 ) -> Iterator[values.Step]:
     """What may be set at any time; a guest keeps its VF meanwhile."""
-    unset = dict(vf_profiles.list_unset(gpu, wanted))
-    for name, number in wanted.scheduling:
-        if name in unset:
-            shown = getattr(gpu.vf_profiles, name)
-            yield values.SetVFProfile(
-                str(gpu), wanted.vfs, name, shown[0] if shown else 0, number
-            )
+    for name, found, number in vf_profiles.list_unset(gpu, wanted):
+        yield values.SetVFProfile(str(gpu), wanted.vfs, name, found, number)

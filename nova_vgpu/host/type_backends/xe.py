@@ -38,13 +38,14 @@ from nova_vgpu.host import files
 DRIVERS = frozenset({'xe', 'i915'})
 
 _ADMIN = 'sriov_admin'
-#: The files, and what one of their units is in those of a vf_profiles.
+#: The file of each setting, and what one unit of it is there.
 _FILES = {
     'vram_mib': ('vram_quota', 1 << 20),
     'exec_quantum_ms': ('exec_quantum_ms', 1),
     'preempt_timeout_us': ('preempt_timeout_us', 1),
 }
 _MOST_DIGITS = 15
+_ROUNDING_PART = 4
 
 
 class XeProfiles:
@@ -90,8 +91,9 @@ class XeProfiles:
             found = self._read(gpu, vf, setting)
         except files.Unreadable as error:
             raise OSError(errno.EIO, str(error)) from error
-        # The driver may round up to what the hardware can do.
-        if found < number or (found and not number):
+        # The driver may round to what the hardware can do: memory up only.
+        is_too_little = unit > 1 and found < number
+        if is_too_little or abs(found - number) * _ROUNDING_PART > number:
             raise OSError(
                 errno.EIO,
                 f'the driver accepted {number * unit} but shows '

@@ -58,10 +58,13 @@ class VFProfilesTestCase(testtools.TestCase):
         (gpu,) = self.host.read().gpus
         return gpu
 
+    def profiles(self) -> values.VFProfiles:
+        found = self.read().vf_profiles
+        assert found is not None
+        return found
+
     def quotas(self) -> tuple[int, ...]:
-        gpu = self.read()
-        assert gpu.vf_profiles is not None
-        return gpu.vf_profiles.vram_mib[: len(gpu.vfs)]
+        return self.profiles().vram_mib[: len(self.read().vfs)]
 
     def run_guest(self, function: str) -> str:
         libvirt = self.host.machine.libvirt
@@ -105,6 +108,26 @@ class TestProvisioning(VFProfilesTestCase):
             self.apply('B60-1of3'), 'disable the 2 VFs', 'enable the 3 VFs'
         )
         self.assertEqual((8160,) * 3, self.quotas())
+
+    def test_scheduling_that_the_hardware_rounds(self) -> None:
+        self.apply('B60-1of4', 'exec_quantum_ms = 20')
+        card = self.kernel.get(values.PciAddress.parse(B60))
+        rounded = tuple(
+            (name, vf, 22 if name == 'exec_quantum_ms' else number)
+            for name, vf, number in card.profile
+        )
+        self.kernel.update(card.address, profile=rounded)
+        self.kernel.settle()
+        self.assertEqual(22, self.profiles().exec_quantum_ms[0])
+        self.assert_done(self.apply('B60-1of4', 'exec_quantum_ms = 20'))
+        self.assert_done(
+            self.apply('B60-1of4', 'exec_quantum_ms = 30'),
+            'set exec_quantum_ms of 4 VFs to 30',
+        )
+        self.assert_done(
+            self.apply('B60-1of4', 'exec_quantum_ms = 0'),
+            'set exec_quantum_ms of 4 VFs to 0',
+        )
 
     def test_scheduling_changes_while_a_guest_runs(self) -> None:
         self.apply('B60-1of4')

@@ -123,6 +123,10 @@ class TestServing(testtools.TestCase):
         card = hosts.gpu(B60, boards.UHD_770, vfs=7)
         self.assert_serves(7, card, 'UHD770-1of7')
 
+    def test_scheduling_that_is_not_set_yet(self) -> None:
+        """Servers need not wait for it: apply sets it beside them."""
+        self.assert_serves(4, b60(4), 'B60-1of4', exec_quantum_ms=20)
+
     def test_functions_that_are_listed(self) -> None:
         declared = values.DeclaredType(
             'B60-1of4', 'vgpu_B60-1of4', ('03:00.1', '03:00.3')
@@ -203,14 +207,6 @@ class TestObstacles(testtools.TestCase):
                 'B60-6G',
                 {},
                 'it has 3 of 8192 MiB and is to have 3 of 6144 MiB',
-                apply,
-            ),
-            (
-                'not-provisioned',
-                b60(4),
-                'B60-1of4',
-                {'exec_quantum_ms': 20},
-                'it has 4 of 0 MiB and is to have 4 (exec_quantum_ms = 20)',
                 apply,
             ),
             (
