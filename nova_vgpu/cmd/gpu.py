@@ -20,6 +20,7 @@ from nova_vgpu import values
 from nova_vgpu.cmd import base
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import readiness
+from nova_vgpu.plan import vf_profiles
 
 
 class ListGPUs(base.Lister):
@@ -47,7 +48,8 @@ class ListGPUs(base.Lister):
         gpus = [gpu for gpu in host.gpus if not gpu.is_other_device]
         if not gpus:
             self.say(base.NO_GPUS)
-        found = _read_roles(self, host)
+        plan, found = _read_roles(self, host)
+        gpus = [_planned(gpu, plan) for gpu in gpus]
         rows = [
             (
                 str(gpu),
@@ -58,9 +60,10 @@ class ListGPUs(base.Lister):
                 _vfs(gpu),
                 len(gpu.types),
                 len(gpu.all_vgpus),
-                _state(gpu),
+                obstacle.code if obstacle else 'ready',
             )
             for gpu in gpus
+            for obstacle in (_find_obstacle(gpu, plan),)
         ]
         return (
             'GPU',
@@ -91,13 +94,15 @@ class ShowGPU(base.ShowOne):
         host = self.read_host()
         (gpu,) = base.select_gpus(host, parsed_args.gpu)
         vendor = capabilities.vendor_of(gpu)
-        obstacle = readiness.find_obstacle(gpu)
+        plan, found = _read_roles(self, host)
+        gpu = _planned(gpu, plan)
+        obstacle = _find_obstacle(gpu, plan)
         fields = {
             'gpu': str(gpu),
             'node device': gpu.name,
             'vendor': vendor.name if vendor else '-',
             'model': capabilities.model_of(gpu) or '-',
-            'role': _read_roles(self, host).get(gpu.name, '-'),
+            'role': found.get(gpu.name, '-'),
             'PCI ids': str(gpu.ids) if gpu.ids else '-',
             'driver': gpu.driver or '-',
             'framework': gpu.framework.value if gpu.framework else '-',
@@ -111,8 +116,10 @@ class ShowGPU(base.ShowOne):
         return tuple(fields), tuple(fields.values())
 
 
-def _read_roles(command: base.Command, host: values.Host) -> dict[str, str]:
-    """The roles of GPUs by their names; none without a configuration."""
+def _read_roles(
+    command: base.Command, host: values.Host
+) -> tuple[values.Plan, dict[str, str]]:
+    """The plan, and the roles of GPUs; none without a configuration."""
     from nova_vgpu.plan import mapper
     from nova_vgpu.plan import roles
 
@@ -120,20 +127,32 @@ def _read_roles(command: base.Command, host: values.Host) -> dict[str, str]:
         configuration = command.load_configuration()
     except exception.ConfigFileError as error:
         command.say(f'warning: The roles of GPUs are unknown. {error}')
-        return {}
+        return values.Plan(), {}
     plan = mapper.make_plan(configuration.plan_input(host, values.ModesRead()))
     read = command.source.read_isolation(host)
     declaration = configuration.declaration
-    return {
+    return plan, {
         gpu.name: roles.find_role(gpu, plan, declaration, read.of(gpu)).value
         for gpu in host.gpus
     }
 
 
+def _planned(gpu: values.PhysicalGPU, plan: values.Plan) -> values.PhysicalGPU:
+    """The GPU, with the vGPUs that only the configuration has a name for."""
+    if gpu.vf_profiles is None:
+        return gpu
+    return next((g for g in plan.gpus if g.name == gpu.name), gpu)
+
+
+def _find_obstacle(
+    gpu: values.PhysicalGPU, plan: values.Plan
+) -> readiness.Obstacle | None:
+    obstacle = readiness.find_obstacle(gpu)
+    if obstacle is None or gpu.vf_profiles is None:
+        return obstacle
+    found = map(vf_profiles.find_obstacle, plan.assignments_of(gpu.name))
+    return next((each for each in found if each), obstacle)
+
+
 def _vfs(gpu: values.PhysicalGPU) -> str:
     return f'{len(gpu.vfs)}/{gpu.sriov.total}' if gpu.sriov else '-'
-
-
-def _state(gpu: values.PhysicalGPU) -> str:
-    obstacle = readiness.find_obstacle(gpu)
-    return obstacle.code if obstacle else 'ready'

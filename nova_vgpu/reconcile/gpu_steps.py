@@ -96,7 +96,9 @@ def prepare(gpu: values.PhysicalGPU) -> Iterator[values.Step]:
     if gpu.sriov is not None and not gpu.vfs:
         yield values.SetVFs(str(gpu), 0, gpu.sriov.total)
     made_by = capabilities.vendor_of(gpu)
-    if not gpu.types and made_by is not None and made_by.type_prefixes:
+    if gpu.types or gpu.vf_profiles is not None or made_by is None:
+        return  # or it never has any
+    if made_by.type_prefixes:
         yield values.AwaitTypes(str(gpu))
 
 
