@@ -195,7 +195,9 @@ class Planner:
         if not self.declaration.types:
             return
         with self._lock:
-            host = self._read_host()
+            # A plan reads it again soon enough.
+            planned = self._planned
+            host = planned.host if planned else self._read_host()
             before = dict(self._configuration.type_names)
         names = before | type_matching.list_type_names(host)
         if type_matching.may_need_modes(self.declaration.types, names):

@@ -85,6 +85,13 @@ class PlannerTest(testtools.TestCase):
         self.assertIs(made.make_plan(), made.make_plan())
         self.assertEqual(1, self.asked)
 
+    def test_the_host_is_not_read_again_for_nvml(self) -> None:
+        made = self.make('[devices]\nenabled_vgpu_types = T4-8Q\n')
+        made.make_plan()
+        made.make_plan()
+        made.sysfs = None  # libvirt would be asked, which fails here
+        made.refresh_modes()
+
     def test_nvml_is_asked_for_types_that_are_backed_by_mig(self) -> None:
         self.kernel.gpus[:] = [hosts.gpu('84:00.0', boards.A100D, vfs=16)]
         self.kernel.settle()
