@@ -71,6 +71,8 @@ class KnownModesTest(testtools.TestCase):
 
     def test_again_when_the_driver_shows_other_instances(self) -> None:
         self.create_instance(1)
+        for other in ('mig', 'gpu1'):  # and what has no instances
+            (self.proc / 'driver/nvidia/capabilities' / other).mkdir()
         self.assertEqual([1, 0], [self.refresh(), self.refresh()])
         self.assertEqual([A100.address], self.asked[0])
         self.create_instance(2)
