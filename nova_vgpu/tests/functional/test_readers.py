@@ -97,6 +97,8 @@ CARDS = (
         'GVT-g with a vGPU',
         hosts.gpu('00:03.0', boards.HD_530, 'i915-GVTg_V5_4'),
     ),
+    ('VFs that xe provisions', hosts.gpu('3:0.0', boards.ARC_PRO_B60, vfs=4)),
+    ('VFs of i915', hosts.gpu('00:04.0', boards.UHD_770, vfs=2)),
     ('AMD', hosts.gpu('a1:00.0', boards.INSTINCT_MI210)),
     (
         'no driver',
@@ -267,6 +269,7 @@ def without_sysfs(gpu: values.PhysicalGPU) -> values.PhysicalGPU:
             )
             for vf in gpu.vfs
         ),
+        vf_profiles=None,
     )
 
 
