@@ -21,19 +21,17 @@ its own, and until that ends NVML is not asked again.
 
 from collections.abc import Callable
 from collections.abc import Iterator
-from concurrent import futures
 import contextlib
-import threading
 import types
 import typing
 
 from nova_vgpu import values
+from nova_vgpu.host import hanging_calls
 
 _Answer = typing.TypeVar('_Answer')
 
 #: How long NVML may take.
 SECONDS = 30.0
-_STUCK = 'nova-vgpu: NVML hangs'
 
 #: NVIDIA's driver for the GPUs that NVML knows.
 DRIVER = 'nvidia'
@@ -82,26 +80,21 @@ def use(
 
     :raises UnavailableError: if NVML cannot be opened, or hangs.
     """
-    if any(thread.name == _STUCK for thread in threading.enumerate()):
-        raise UnavailableError('an earlier call to NVML has not returned')
-    outcome: futures.Future[_Answer] = futures.Future()
 
-    def run() -> None:
-        try:
-            with _open_library() as library:
-                found = work(library)
-        except BaseException as error:  # any error is for the caller
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(found)
+    def run() -> _Answer:
+        with _open_library() as library:
+            return work(library)
 
-    thread = threading.Thread(target=run, name='nova-vgpu: NVML', daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        thread.name = _STUCK
-        raise UnavailableError(f'NVML did not answer within {seconds:g} s')
-    return outcome.result()
+    try:
+        return hanging_calls.call(run, 'NVML', seconds)
+    except hanging_calls.StillHangsError as error:
+        raise UnavailableError(
+            'an earlier call to NVML has not returned'
+        ) from error
+    except hanging_calls.TimedOutError as error:
+        raise UnavailableError(
+            f'NVML did not answer within {seconds:g} s'
+        ) from error
 
 
 @contextlib.contextmanager

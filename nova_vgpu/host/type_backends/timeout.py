@@ -12,19 +12,17 @@
 
 """Set a type with a timeout.
 
-A write that hangs in the kernel cannot be interrupted, not even by killing the
-process. It blocks only a thread of its own. Until it returns, the function is
-not written to again.
+A write can hang in the kernel. Until it returns, the function is not written
+to again.
 """
 
-from concurrent import futures
 import errno
-import threading
 
 from nova_vgpu import values
+from nova_vgpu.host import hanging_calls
 from nova_vgpu.host import type_backends
 
-_STUCK = "The vendor's driver hangs: see the kernel log."
+_HANGS = "The vendor's driver hangs: see the kernel log."
 
 
 def set_type(
@@ -38,28 +36,15 @@ def set_type(
     :raises ValueError: if the address or the id is invalid.
     :raises OSError: also ``ETIMEDOUT``, and ``EBUSY`` the next time.
     """
-    name = f'nova-vgpu: type of {values.PciAddress.parse(function)}'
-    if any(thread.name == name for thread in threading.enumerate()):
+    name = f'type of {values.PciAddress.parse(function)}'
+    try:
+        hanging_calls.call(
+            lambda: backend.set_type(function, type_id), name, seconds
+        )
+    except hanging_calls.StillHangsError as error:
         raise OSError(
             errno.EBUSY,
-            f'an earlier write to {function} has not returned. {_STUCK}',
-        )
-    outcome: futures.Future[None] = futures.Future()
-
-    def write() -> None:
-        try:
-            backend.set_type(function, type_id)
-        except BaseException as error:  # any error is for the caller
-            outcome.set_exception(error)
-        else:
-            outcome.set_result(None)
-
-    thread = threading.Thread(target=write, name=name, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if thread.is_alive():
-        raise OSError(
-            errno.ETIMEDOUT,
-            f'timed out after {seconds:g} s. {_STUCK}',
-        )
-    outcome.result()
+            f'an earlier write to {function} has not returned. {_HANGS}',
+        ) from error
+    except hanging_calls.TimedOutError as error:
+        raise OSError(errno.ETIMEDOUT, f'{error}. {_HANGS}') from error
