@@ -34,12 +34,24 @@ import collections
 from collections.abc import Iterable
 from collections.abc import Mapping
 from collections.abc import Sequence
+import dataclasses
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import mig_capacity
 from nova_vgpu.plan import shares
 from nova_vgpu.plan import type_matching
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Other:
+    """A vGPU beside those of a type: it is there, or is to be.
+
+    ``type`` is None if that is unknown. It is on one of the ``functions``.
+    """
+
+    type: values.VGPUType | None
+    functions: frozenset[str]
 
 
 def plan_capacity(
@@ -72,20 +84,25 @@ def plan_capacity(
         for offer in offers.get(function, ())
         if offer.type.id == vgpu_type.id
     )
-    others = _list_others(gpu, vgpu_type, functions, names, beside)
-    in_instances = mig_capacity.count_vgpus(gpu, vgpu_type, modes, others)
     most = find_maximum(gpu, vgpu_type, names)
+    others = _list_others(gpu, vgpu_type, functions, names, beside)
     bounds = [] if share is None else [(share, 'share')]
     bounds.append((existing + room, 'VFs' if gpu.vfs else 'driver'))
     if gpu.framework is not values.Framework.MDEV:
         # A virtual function has one vGPU at most, whatever it shows.
         usable = sum(vf.name in functions for vf in gpu.vfs)
-        bounds.append((usable, 'VFs'))
+        if beside:
+            usable -= sum(
+                not o.functions.isdisjoint(functions) for o in others
+            )
+        bounds.append((max(usable, 0), 'VFs'))
+    types = [other.type for other in others if other.type]
+    in_instances = mig_capacity.count_vgpus(gpu, vgpu_type, modes, types)
     if in_instances is not None:
         bounds.append((in_instances, 'GPU instances'))
     elif most is not None:
         maximum, why = most
-        left = _reduce(maximum, gpu, vgpu_type, others, bool(beside))
+        left = _reduce(maximum, gpu, vgpu_type, types, bool(beside))
         bounds.append((left, why))
     if max_instances is not None:
         bounds.append((max_instances, 'max_instances'))
@@ -151,30 +168,31 @@ def _list_others(
     functions: frozenset[str],
     names: Mapping[str, str],
     beside: Iterable[values.Share],
-) -> list[values.VGPUType]:
-    """The types of the vGPUs that take up room beside those of a type.
+) -> list[_Other]:
+    """The vGPUs that take up room beside those of a type.
 
     They are of another type, or on functions that are not used here.
     """
     by_id = {t.id: t for t in type_matching.list_types(gpu, names)}
     there = [
-        (by_id[vgpu.type_id], vgpu.function)
+        _Other(by_id[vgpu.type_id], frozenset({vgpu.function}))
         for vgpu in gpu.all_vgpus
         if vgpu.type_id != vgpu_type.id or vgpu.function not in functions
     ]
-    others: list[values.VGPUType] = []
+    others: list[_Other] = []
     for share in beside:
         found = shares.type_of(share, gpu, names)
-        if found is None:
-            continue  # what there is of it counts by itself
         own = [
-            (other, function)
-            for other, function in there
-            if other.id == found.id and function in share.functions
+            other
+            for other in there
+            if found is not None
+            and other.type == by_id.get(found.id)
+            and other.functions <= share.functions
         ]
         there = [other for other in there if other not in own]
-        others += [found] * max(share.count, len(own))
-    return others + [other for other, _ in there]
+        count = max(share.count, len(own))
+        others += [_Other(found, share.functions)] * count
+    return others + there
 
 
 def _reduce(
@@ -196,8 +214,12 @@ def _reduce(
     elsewhere = [other for other in others if mig_size(other) != own]
     shape = capabilities.mig_shape(gpu, vgpu_type)
     if shape is not None:
-        left = max(shape.gpu_slices - count_slices(gpu, elsewhere), 0)
-        maximum = min(maximum, left // shape.slices * shape.vgpus)
+        used, used_memory = count_slices(gpu, elsewhere)
+        left = min(
+            (shape.gpu_slices - used) // shape.slices,
+            (shape.gpu_memory_slices - used_memory) // shape.memory_slices,
+        )
+        maximum = min(maximum, max(left, 0) * shape.vgpus)
     return max(maximum - alike, 0)
 
 
@@ -256,18 +278,20 @@ def _count_units(
 
 def count_slices(
     gpu: values.PhysicalGPU, others: Sequence[values.VGPUType]
-) -> int:
-    """How many slices of the GPU the instances of other vGPUs use.
+) -> tuple[int, int]:
+    """How many slices of the GPU, and of its memory, other vGPUs use.
 
     An instance has vGPUs of one size, as many of them as fit.
     """
-    slices = 0
+    slices = memory_slices = 0
     by_size = collections.Counter(map(mig_size, others))
     for other in {mig_size(other): other for other in others}.values():
         shape = capabilities.mig_shape(gpu, other)
         count = by_size[mig_size(other)]
-        slices += -(-count // shape.vgpus) * shape.slices if shape else count
-    return slices
+        instances = -(-count // shape.vgpus) if shape else count
+        slices += instances * (shape.slices if shape else 1)
+        memory_slices += instances * (shape.memory_slices if shape else 1)
+    return slices, memory_slices
 
 
 def mig_size(vgpu_type: values.VGPUType) -> tuple[int | None, int] | None:

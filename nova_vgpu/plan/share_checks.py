@@ -74,7 +74,10 @@ def _check_gpu(
     reason = _find_misfit(board, parts)
     if reason is not None:
         yield _does_not_fit(board, parts, reason)
-    elif _has_sizes_to_mix(gpu, parts):
+        return
+    if 0 < len(gpu.vfs) < sum(part.count for part in parts):
+        yield _too_few_functions(gpu, parts)
+    if _has_sizes_to_mix(gpu, parts):
         if modes.scheduler is values.SchedulerPolicy.FIXED_SHARE:
             yield _fixed_share(gpu, parts)
         elif modes.heterogeneous is False:
@@ -99,7 +102,7 @@ def _find_misfit(board: _Board, parts: Sequence[_Part]) -> str | None:
         return 'types that are backed by MIG do not mix with others'
     if len({part.type.id for part in parts}) < len(parts):
         return 'two of them are the same type'
-    vfs = len(gpu.vfs) or (gpu.sriov.total if gpu.sriov else 0)
+    vfs = _count_functions(gpu)
     total = sum(part.count for part in parts)
     if vfs and total > vfs:
         return f'it has {vfs} virtual functions'
@@ -117,15 +120,27 @@ def _find_misfit(board: _Board, parts: Sequence[_Part]) -> str | None:
     return _compare_memory(gpu, parts) or _compare_slots(board, parts)
 
 
+def _count_functions(gpu: values.PhysicalGPU) -> int:
+    """The virtual functions that a GPU can have, enabled or not."""
+    return max(len(gpu.vfs), gpu.sriov.total if gpu.sriov else 0)
+
+
 def _compare_slices(
     gpu: values.PhysicalGPU, parts: Sequence[_Part]
 ) -> str | None:
     shape = capabilities.mig_shape(gpu, parts[0].type)
     every = [part.type for part in parts for _ in range(part.count)]
-    used = capacity.count_slices(gpu, every)
-    if shape is None or used <= shape.gpu_slices:
+    used, memory = capacity.count_slices(gpu, every)
+    if shape is None:
         return None
-    return f'they take {used} slices of it, and it has {shape.gpu_slices}'
+    if used > shape.gpu_slices:
+        return f'they take {used} slices of it, and it has {shape.gpu_slices}'
+    if memory > shape.gpu_memory_slices:
+        return (
+            f'they take {memory} slices of its memory, and it has '
+            f'{shape.gpu_memory_slices}'
+        )
+    return None
 
 
 def _compare_memory(
@@ -259,4 +274,19 @@ def _not_heterogeneous(
         f'GPU {gpu} is to serve {" and ".join(map(str, parts))}, which differ '
         'in size, and its heterogeneous mode is off.',
         'Run "nova-vgpu apply" while the GPU has no vGPU: it sets the mode.',
+    )
+
+
+def _too_few_functions(
+    gpu: values.PhysicalGPU, parts: Sequence[_Part]
+) -> values.Problem:
+    return values.Problem(
+        values.Severity.ERROR,
+        'too-few-functions',
+        str(gpu),
+        f'GPU {gpu} is to serve {" and ".join(map(str, parts))}, and has '
+        f'{len(gpu.vfs)} of its {_count_functions(gpu)} virtual functions '
+        'enabled. Each vGPU needs one.',
+        f'Disable them while the GPU has no vGPU (nova-vgpu sriov disable '
+        f'{gpu}), and run "nova-vgpu apply", which enables all of them.',
     )

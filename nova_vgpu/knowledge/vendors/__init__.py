@@ -90,12 +90,14 @@ class VFProfile:
 class MigShape:
     """The GPU instance of a type that is backed by MIG.
 
-    It has ``slices`` of the GPU's ``gpu_slices``, and is shared by up to
-    ``vgpus`` vGPUs of the type.
+    It has ``slices`` of the GPU's ``gpu_slices``, and ``memory_slices`` of its
+    ``gpu_memory_slices``. Up to ``vgpus`` vGPUs of the type share it.
     """
 
     slices: int
     gpu_slices: int
+    memory_slices: int
+    gpu_memory_slices: int
     vgpus: int
 
 

@@ -178,7 +178,7 @@ CUDA_SERIES: frozenset[str] = frozenset('QC')
 
 # MIG user guide, "Supported MIG Profiles": how many memory slices a GPU of so
 # many compute slices has, and with how many each size of instance comes.
-_MEMORY_SLICES: Mapping[int, int] = types.MappingProxyType({7: 8, 4: 4, 2: 2})
+MEMORY_SLICES: Mapping[int, int] = types.MappingProxyType({7: 8, 4: 4, 2: 2})
 _INSTANCES: Mapping[int, Mapping[int, tuple[int, ...]]] = (
     types.MappingProxyType(
         {
@@ -268,14 +268,6 @@ def max_per_gpu(
     return min(fitting, model.max_vgpus) or None
 
 
-def max_per_instance(
-    model: Model, framebuffer_mib: int, slices: int
-) -> int | None:
-    """How many vGPUs of a MIG-backed type share one GPU instance."""
-    found = _find_instance(model, framebuffer_mib, slices)
-    return found[1] if found else None
-
-
 def fits(model: Model, framebuffer_mib: int, slices: int | None) -> bool:
     """Whether a GPU is large enough for a type, and has such instances."""
     if framebuffer_mib > model.memory_gib * 1024:
@@ -283,7 +275,7 @@ def fits(model: Model, framebuffer_mib: int, slices: int | None) -> bool:
     return slices is None or slices in _INSTANCES.get(model.mig_slices, {})
 
 
-def _find_instance(
+def find_instance(
     model: Model, framebuffer_mib: int, slices: int
 ) -> tuple[int, int] | None:
     """The memory slices of a type's GPU instance, and how many share it."""
@@ -291,7 +283,7 @@ def _find_instance(
     if shapes is None or framebuffer_mib <= 0:
         return None
     memory_slice_mib = (
-        model.memory_gib * 1024 / _MEMORY_SLICES[model.mig_slices]
+        model.memory_gib * 1024 / MEMORY_SLICES[model.mig_slices]
     )
     for shape in shapes:
         # Names round to whole gigabytes: an eighth of 141 is called 18.
@@ -306,7 +298,7 @@ def _find_instance(
 def _mig_backed(
     model: Model, framebuffer_mib: int, slices: int, suffix: str
 ) -> int | None:
-    found = _find_instance(model, framebuffer_mib, slices)
+    found = find_instance(model, framebuffer_mib, slices)
     if found is None:
         return None
     shape, each = found
@@ -314,5 +306,5 @@ def _mig_backed(
         return 1
     if suffix not in (_PLAIN_SUFFIXES if each == 1 else {'', 'GFX'}):
         return None
-    memory_slices = _MEMORY_SLICES[model.mig_slices]
+    memory_slices = MEMORY_SLICES[model.mig_slices]
     return each * min(model.mig_slices // slices, memory_slices // shape)

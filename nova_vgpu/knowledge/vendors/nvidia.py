@@ -163,12 +163,19 @@ class NVIDIA(vendors.Vendor):
         model = catalogue.model_by_token(name.model)
         if model is None or name.slices is None:
             return None
-        shared = catalogue.max_per_instance(
+        found = catalogue.find_instance(
             model, name.framebuffer_mib, name.slices
         )
-        if shared is None:
+        if found is None:
             return None
-        return vendors.MigShape(name.slices, model.mig_slices, shared)
+        memory_slices, shared = found
+        return vendors.MigShape(
+            name.slices,
+            model.mig_slices,
+            memory_slices,
+            catalogue.MEMORY_SLICES[model.mig_slices],
+            shared,
+        )
 
     def refuses_ecc(
         self, model: str | None, driver_version: str | None

@@ -299,6 +299,11 @@ class TestInvalid(testtools.TestCase):
             self.assertEqual((), found.assignments)
 
 
+def with_functions(total: int) -> simulation.GPU:
+    board = dataclasses.replace(boards.A10, total_vfs=total)
+    return dataclasses.replace(A10, board=board, vfs=total)
+
+
 class TestMisfits(testtools.TestCase):
     """Whether the shares fit is known before anything is changed."""
 
@@ -345,10 +350,17 @@ class TestMisfits(testtools.TestCase):
             ),
             (
                 'functions',
-                dataclasses.replace(A10, vfs=4),
+                with_functions(4),
                 (FOUR, 3),
                 (SIX, 2),
                 ('it has 4 virtual functions', 'A10-4Q to 2'),
+            ),
+            (
+                'slices of memory',
+                A100D,
+                ('A100D-3-40C', 2),
+                (TEN, 1),
+                ('9 slices of its memory, and it has 8', 'A100D-3-40C to 1'),
             ),
         ):
             found = plan(
@@ -368,6 +380,28 @@ class TestMisfits(testtools.TestCase):
             self.assertRaises(
                 exception.InvalidLibvirtGPUConfig, mapper.require_valid, found
             )
+
+    def test_functions_that_are_not_enabled(self) -> None:
+        """The numbers are right, the host is not ready for all of them."""
+        found = plan(
+            dataclasses.replace(A10, vfs=4),
+            listed(FOUR, '21:00.0=3'),
+            listed(SIX, '21:00.0=2'),
+        )
+        (problem,) = found.problems
+        self.assertEqual('too-few-functions', problem.code)
+        self.assertIn('4 of its 32 virtual functions', problem.message)
+        mapper.require_valid(found)
+        self.assertEqual({FOUR: (2, 'VFs'), SIX: (1, 'VFs')}, totals(found))
+
+    def test_functions_that_other_vgpus_use(self) -> None:
+        """One that is of no declared type, until its server is gone."""
+        board = dataclasses.replace(boards.A10, total_vfs=4)
+        card = dataclasses.replace(
+            hosts.gpu('21:00.0', board, 'nvidia-591', vfs=4), mixed=True
+        )
+        found = plan(card, listed(FOUR, '21:00.0=2'), listed(SIX, '21:00.0=2'))
+        self.assertEqual({FOUR: (1, 'VFs'), SIX: (1, 'VFs')}, totals(found))
 
     def test_too_many_of_the_only_type(self) -> None:
         found = plan(A10, listed(FOUR, '21:00.0=7'))
