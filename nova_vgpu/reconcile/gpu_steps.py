@@ -228,6 +228,8 @@ def _mix_sizes(
     gpu, is_mixed = found.gpu, None
     if found.assigned is not None:
         is_mixed = found.assigned.modes.heterogeneous
+    if is_mixed and gpu.sriov is not None and not gpu.vfs:
+        is_mixed = False  # enabling VFs turns it off
     # A GPU that is divided is prepared for what servers will have.
     is_early = len(found.declared_names) > 1 and is_mixed is False
     if gpu.address is None or not (creations or is_early):
@@ -236,8 +238,13 @@ def _mix_sizes(
     if any(vgpu.name not in removed for vgpu in gpu.all_vgpus):
         return  # what stays leaves no choice
     wanted = {steps.type_in(step) for step in creations}
-    wanted.update(found.declared_names)
-    sizes = {vgpus_to_recreate.size_of(gpu, name) for name in wanted}
+    wanted.update(found.names.get(n, n) for n in found.declared_names)
+    sizes = {
+        vgpus_to_recreate.size_of(gpu, name)
+        for name in wanted
+        # GPU instances differ in size without it.
+        if not capabilities.is_backed_by_mig(values.VGPUType(name, name))
+    }
     # A GPU that holds vGPUs of different sizes already stays so.
     if len(sizes) > 1 and None not in sizes and not is_mixed:
         yield values.SetHeterogeneous(str(gpu), False, True)

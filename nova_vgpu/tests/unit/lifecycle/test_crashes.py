@@ -51,6 +51,22 @@ device_addresses = {live.A10}
 device_addresses = {live.L40S}
 """
 
+#: Two types on a GPU: its mode has to be set while it is empty.
+DIVIDED = f"""
+[devices]
+enabled_vgpu_types = A10-8Q, A10-12Q, L40S-24Q, L40S-12Q
+unlisted_gpus = ignore
+vgpu_creation = ahead
+[vgpu_A10-8Q]
+device_addresses = {live.A10}=1
+[vgpu_A10-12Q]
+device_addresses = {live.A10}=1
+[vgpu_L40S-24Q]
+device_addresses = {live.L40S}=1
+[vgpu_L40S-12Q]
+device_addresses = 0000:c1:00.4, 0000:c1:00.7
+"""
+
 
 B60 = '0000:03:00.0'
 EQUAL = f"""
@@ -256,6 +272,17 @@ class CrashTestCase(testtools.TestCase):
 
 class TestCrashes(CrashTestCase):
     def test_from_a_bare_host(self) -> None:
+        self.try_apply(OTHER_TYPES)
+
+    def test_a_gpu_is_divided(self) -> None:
+        self.try_apply(DIVIDED)
+
+    def test_a_divided_gpu_becomes_whole_beside_a_server(self) -> None:
+        self.host.apply(DIVIDED)
+        before = self.host.vgpus(live.A10)
+        (uuid,) = (u for u, name in before.items() if name.endswith('12Q'))
+        self.machine.libvirt.define_guest('db', mdevs={uuid: 'NVIDIA A10-12Q'})
+        self.machine.libvirt.start_guest('db')
         self.try_apply(OTHER_TYPES)
 
     def test_from_a_gpu_on_the_stub_driver(self) -> None:

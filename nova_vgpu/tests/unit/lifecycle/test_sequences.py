@@ -17,6 +17,7 @@ How many sequences are tried is said by ``HYPOTHESIS_SEQUENCES``; few by
 default, so that it is quick.
 """
 
+import dataclasses
 import errno
 import os
 import typing
@@ -42,6 +43,18 @@ _TYPES = {
     live.A10: ('A10-8Q', 'A10-12Q', 'A10-24Q'),
     live.L40S: ('L40S-12Q', 'L40S-24Q', 'L40S-48Q'),
 }
+#: What fits beside each other on each GPU, as it is declared.
+_SHARES = {
+    live.T4: ({'T4-4Q': '=2', 'T4-8Q': '=1'},),
+    live.A10: (
+        {'A10-8Q': '=1', 'A10-12Q': '=1'},
+        {'A10-12Q': '41:00.4', 'A10-8Q': '41:00.6'},
+    ),
+    live.L40S: (
+        {'L40S-12Q': '=2', 'L40S-24Q': '=1'},
+        {'L40S-24Q': 'c1:00.5', 'L40S-12Q': '=2'},
+    ),
+}
 _GPUS = st.sampled_from(sorted(_TYPES))
 _FAULTS = st.sampled_from([errno.EIO, errno.EBUSY, errno.ENOSPC, errno.EINVAL])
 
@@ -49,16 +62,21 @@ _FAULTS = st.sampled_from([errno.EIO, errno.EBUSY, errno.ENOSPC, errno.EINVAL])
 @st.composite
 def _declarations(draw: st.DrawFn) -> str:
     gpus = draw(st.sets(_GPUS, min_size=1))
-    chosen = {gpu: draw(st.sampled_from(_TYPES[gpu])) for gpu in sorted(gpus)}
+    chosen: dict[str, str] = {}
+    for gpu in sorted(gpus):
+        one = draw(st.sampled_from(_TYPES[gpu]))
+        shares = draw(st.sampled_from(({one: ''}, *_SHARES[gpu])))
+        for name, entry in shares.items():
+            chosen[name] = entry if ':' in entry else gpu + entry
     creation = draw(st.sampled_from(['on-demand', 'ahead']))
     lines = [
         '[devices]',
-        f'enabled_vgpu_types = {", ".join(chosen.values())}',
+        f'enabled_vgpu_types = {", ".join(chosen)}',
         'unlisted_gpus = ignore',
         f'vgpu_creation = {creation}',
     ]
-    for gpu, name in chosen.items():
-        lines += [f'[vgpu_{name}]', f'device_addresses = {gpu}']
+    for name, entry in chosen.items():
+        lines += [f'[vgpu_{name}]', f'device_addresses = {entry}']
     return '\n'.join(lines)
 
 
@@ -70,6 +88,9 @@ class Life(stateful.RuleBasedStateMachine):
         self.host = live.LiveHost(*live.bare_gpus())
         self.host.setUp()
         self.host.number_uuids()
+        self.host.access = dataclasses.replace(
+            self.host.access, read_modes=self._read_modes
+        )
         self.libvirt = self.host.machine.libvirt
         self.kernel = self.host.machine.kernel
         self.tools = self.host.machine.tools
@@ -173,13 +194,14 @@ class Life(stateful.RuleBasedStateMachine):
 
     # -- what servers do ----------------------------------------------------
 
-    @stateful.rule(gpu=_GPUS)
-    def boot_server(self, gpu: str) -> None:
+    @stateful.rule(gpu=_GPUS, share=st.integers(0, 1))
+    def boot_server(self, gpu: str, share: int) -> None:
         """As nova-compute does it: an idle vGPU of the type, or a new one."""
         state = self._read()
         made = plans.make_plan(live.declare(self.declared), state.host)
-        for assigned in made.assignments:
-            if str(assigned.gpu) == gpu and assigned.type is not None:
+        of_gpu = [a for a in made.assignments if str(a.gpu) == gpu]
+        for assigned in of_gpu[share % len(of_gpu) :][:1] if of_gpu else ():
+            if assigned.type is not None:
                 try:
                     self._boot(assigned, state)
                 except (OSError, exception.StepFailed):
@@ -288,6 +310,10 @@ class Life(stateful.RuleBasedStateMachine):
         state = self._read()
         made = plans.make_plan(live.declare(self.declared), state.host)
         assert not made.problems_of(values.Severity.ERROR), made.problems
+        modes = self._read_modes(state.host)
+        for assigned in made.assignments:
+            is_mixed = modes.of(assigned.gpu.address).heterogeneous
+            assert is_mixed or not assigned.beside, assigned
         for server, vgpus in self.servers.items():
             there = self.host.describe()
             gpus = {self._gpu_of(name) for name in vgpus}
@@ -302,11 +328,8 @@ class Life(stateful.RuleBasedStateMachine):
         """An mdev of another type than its server has is said to be so."""
         there = self.host.describe()
         said = '\n'.join(map(str, outcome.refusals))
-        declared = {
-            address
-            for of_type in live.declare(self.declared).types
-            for address in of_type.device_addresses
-        }
+        plan = plans.make_plan(live.declare(self.declared), self.host.read())
+        declared = {str(assigned.gpu) for assigned in plan.assignments}
         for vgpus in self.servers.values():
             for name, type_name in vgpus.items():
                 if name.startswith('pci_') or there.get(name) == type_name:
@@ -318,6 +341,14 @@ class Life(stateful.RuleBasedStateMachine):
                 ), f'{name} is {there[name]}, not {type_name}: {said}'
 
     # -- helpers ------------------------------------------------------------
+
+    def _read_modes(self, _host: values.Host) -> values.ModesRead:
+        return values.ModesRead(
+            tuple(
+                (card.address, values.GPUModes(heterogeneous=card.mixed))
+                for card in self.kernel.gpus
+            )
+        )
 
     def _apply(self) -> step_runner.Outcome | None:
         try:

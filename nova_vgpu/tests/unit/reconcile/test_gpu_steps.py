@@ -279,6 +279,51 @@ class TestDivided(testtools.TestCase):
             )
             self.assertEqual({A40: expected}, found)
 
+    def test_the_mode_is_set_after_functions_are_enabled(self) -> None:
+        """That turns it off. The types may be declared by their ids."""
+        address = values.PciAddress.parse(A40)
+        bare = hosts.gpu(A40, boards.A10, vfs=0)
+        # It names the types of the driver.
+        other = hosts.gpu(L40S, boards.A10, vfs=1)
+        by_id = self.TWO.replace('A10-4Q', self.FOUR).replace(
+            'A10-6Q', self.SIX
+        )
+        for heterogeneous in (False, True):
+            modes = values.GPUModes(heterogeneous=heterogeneous)
+            for text in (self.TWO, by_id):
+                found = plan(
+                    text,
+                    bare,
+                    other,
+                    modes=values.ModesRead(((address, modes),)),
+                )
+                self.assertEqual(
+                    [
+                        f'enable the 32 VFs of GPU {A40}',
+                        f'wait for the vGPU types of GPU {A40}',
+                        f'let GPU {A40} hold vGPUs of different sizes',
+                    ],
+                    found[A40],
+                )
+
+    def test_gpu_instances_of_different_sizes_need_no_mode(self) -> None:
+        text = (
+            '[devices]\nenabled_vgpu_types = A100D-2-20C, A100D-1-10C\n'
+            'vgpu_creation = ahead\n'
+            f'[vgpu_A100D-2-20C]\ndevice_addresses = {A40}=1\n'
+            f'[vgpu_A100D-1-10C]\ndevice_addresses = {A40}=1\n'
+        )
+        card = hosts.gpu(A40, boards.A100D, vfs=4)
+        for heterogeneous in (None, False):
+            modes = values.GPUModes(heterogeneous=heterogeneous)
+            address = values.PciAddress.parse(A40)
+            (found,) = find_steps(
+                text, card, modes=values.ModesRead(((address, modes),))
+            )
+            self.assertEqual(
+                [values.SetMdev] * 2, [type(step) for step in found.steps]
+            )
+
     def test_each_type_is_created_ahead_as_often_as_it_is_declared(
         self,
     ) -> None:
