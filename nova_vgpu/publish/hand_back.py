@@ -32,6 +32,7 @@ import dataclasses
 from nova_vgpu import values
 from nova_vgpu.publish import inventories
 from nova_vgpu.publish import providers
+from nova_vgpu.publish import share_matching
 from nova_vgpu.publish import take_over
 from nova_vgpu.publish import trait_sync
 
@@ -67,10 +68,11 @@ def diff_hand_back(
         for name, assigned in list_ending(target).items()
         if (held := tree.find(name))
     ]
-    for assigned, held in ending:
+    for gpu in {a.gpu.name: a.gpu for a, _ in ending}.values():
+        of_gpu = [(a, held) for a, held in ending if a.gpu.name == gpu.name]
         for consumer in tree.consumers:
-            if consumer.held_of(held.uuid):
-                found = _find_places(assigned, held, consumer, guests, tree)
+            if any(consumer.held_of(held.uuid) for _, held in of_gpu):
+                found = _find_places(gpu, of_gpu, consumer, guests, tree)
                 if isinstance(found, values.Problem):
                     problems.append(found)
                 else:
@@ -115,48 +117,50 @@ def _is_novas(gpu: values.PhysicalGPU) -> bool:
 
 
 def _find_places(
-    assigned: values.Assignment,
-    held: values.PlacementProvider,
+    gpu: values.PhysicalGPU,
+    ending: Iterable[tuple[values.Assignment, values.PlacementProvider]],
     consumer: values.Consumer,
     guests: dict[str, values.Guest],
     tree: values.PlacementTree,
 ) -> list[_Place] | values.Problem:
-    """Where the vGPUs are that a consumer holds of a GPU or its share."""
-    gpu = assigned.gpu
+    """Where the vGPUs are that a consumer holds of a GPU or its shares.
+
+    One of a type that has no share counts in one of another type.
+    """
     guest = guests.get(consumer.uuid)
     if gpu.framework in values.GIVING_FUNCTIONS:
         return _not_for_nova(gpu, consumer, guest)
     if guest is None:
         return _no_guest(gpu, consumer)
-    there = [
-        vgpu.function
-        for vgpu in gpu.all_vgpus
-        if vgpu.uuid in guest.mdevs and _is_of_share(vgpu, assigned)
-    ]
+    there = [vgpu for vgpu in gpu.all_vgpus if vgpu.uuid in guest.mdevs]
     # One for each vGPU.
-    classes = [
-        given.resource_class
+    units = [
+        (assigned, held, given.resource_class)
+        for assigned, held in ending
         for given in consumer.held_of(held.uuid)
         for _ in range(given.amount)
     ]
-    if len(there) != len(classes):
-        return _differs(gpu, guest, len(classes), len(there))
+    if len(there) != len(units):
+        return _differs(gpu, guest, len(units), len(there))
+    matched = share_matching.pair(
+        units, there, lambda unit, vgpu: _is_of_share(vgpu, unit[0])
+    )
     on_functions = collections.Counter(v.function for v in gpu.all_vgpus)
     return [
         _Place(
             gpu,
-            function,
-            on_functions[function],
+            vgpu.function,
+            on_functions[vgpu.function],
             take_over.Transfer(
                 consumer,
                 resource_class,
                 held,
                 providers.find_or_make(
-                    tree, providers.name_of(tree.node, function)
+                    tree, providers.name_of(tree.node, vgpu.function)
                 ),
             ),
         )
-        for resource_class, function in zip(classes, there, strict=True)
+        for (_, held, resource_class), vgpu in matched
     ]
 
 

@@ -53,18 +53,62 @@ class Transfer:
 
 
 def is_needed(target: Target, tree: values.PlacementTree) -> bool:
-    """Whether something is on providers where it does not belong."""
+    """Whether something is, or may be, where it does not belong."""
     if not target.served or tree.root is None:
         return False
-    # Usually there are no others, and nothing has to be computed for them.
-    others = (
-        held.name
-        for held in tree.providers[1:]
-        if held.name not in target.served
+    return (
+        tree.root.inventory_of(_VGPU) is not None
+        or any(True for _ in _list_former(target, tree))
+        or any(True for _ in _list_new_shares(target, tree))
     )
-    return tree.root.inventory_of(_VGPU) is not None or any(
-        target.find_successors(name) for name in others
+
+
+def _list_former(
+    target: Target, tree: values.PlacementTree
+) -> Iterator[values.PlacementProvider]:
+    """The providers that others take over."""
+    for held in tree.providers[1:]:
+        # Usually there are no others, and nothing has to be computed for them.
+        if (
+            held.name not in target.served
+            and target.find_successors(held.name)
+            and not _is_of_others(target, held, tree)
+        ):
+            yield held
+
+
+def _is_of_others(
+    target: Target, held: values.PlacementProvider, tree: values.PlacementTree
+) -> bool:
+    """Whether a provider has a name like that of a share, by chance."""
+    device = held.name.removeprefix(f'{tree.node}_')
+    _, label = values.split_device(device, target.devices)
+    return bool(label) and not (
+        providers.is_of_gpu(held, tree.node, target.classes, target.devices)
+        or held.uuid
+        == providers.uuid_of(held.parent, held.name, for_nova=True)
     )
+
+
+def _list_new_shares(
+    target: Target, tree: values.PlacementTree
+) -> Iterator[values.Assignment]:
+    """Shares without a provider whose vGPUs may count in another share.
+
+    A type was not declared for the GPU, and now it is.
+    """
+    for name, (assigned, _) in target.served.items():
+        if (
+            assigned.share is not None
+            and assigned.capacity is not None
+            and assigned.capacity.existing
+            and tree.find(name) is None
+            and any(
+                tree.find(providers.name_of(tree.node, other.device))
+                for other in target.plan.assignments_of(assigned.gpu.name)
+            )
+        ):
+            yield assigned
 
 
 def diff_take_over(
@@ -76,48 +120,48 @@ def diff_take_over(
     update. Unless all is clear for every server, nothing moves.
 
     :param target: with the guests of the host, if the node's own provider
-        has vGPUs.
+        has vGPUs, or a GPU is divided.
     :param tree: with all consumers of the node.
     """
     moved: list[Transfer] = []
     problems: list[values.Problem] = []
-    former = [
-        held
-        for held in tree.providers[1:]
-        if held.name not in target.served and target.find_successors(held.name)
-    ]
-    for held in former:
-        for consumer in tree.consumers:
-            found = _move_from_former(target, held, consumer, tree)
+    former = list(_list_former(target, tree))
+    new = list(_list_new_shares(target, tree))
+    gpus = {target.find_successors(held.name)[0].gpu.name for held in former}
+    gpus |= {assigned.gpu.name for assigned in new}
+    for consumer in tree.consumers:
+        for found in (
+            *(
+                _move_on_gpu(target, gpu, former, consumer, tree)
+                for gpu in sorted(gpus)
+            ),
+            _move_from_root(target, consumer, tree),
+        ):
             if isinstance(found, values.Problem):
                 problems.append(found)
             else:
                 moved.extend(found)
-    for consumer in tree.consumers:
-        found = _move_from_root(target, consumer, tree)
-        if isinstance(found, values.Problem):
-            problems.append(found)
-        else:
-            moved.extend(found)
     if problems:
         return values.Difference(problems=tuple(problems))
     targets = {transfer.target.uuid: transfer.target for transfer in moved}
     there = {held.uuid for held in tree.providers}
+    stock = (
+        *_make_room(moved, targets.values(), tree),
+        *_empty(former, tree.providers[0]),
+    )
+    # Those of new shares also if nothing moves there: it is decided now.
+    to_be = targets | {
+        held.uuid: held
+        for held in (_find_provider(tree, assigned) for assigned in new)
+    }
     return values.Difference(
         (
             *(
                 values.CreateProvider(held.uuid, held.name, held.parent)
-                for held in targets.values()
+                for held in to_be.values()
                 if held.uuid not in there
             ),
-            make_reshape(
-                tree.node,
-                moved,
-                (
-                    *_make_room(moved, targets.values(), tree),
-                    *_empty(former, tree.providers[0]),
-                ),
-            ),
+            *([make_reshape(tree.node, moved, stock)] if stock else ()),
             *(values.DeleteProvider(held.uuid, held.name) for held in former),
         )
     )
@@ -185,38 +229,49 @@ def _list_moved(transfers: Iterable[Transfer]) -> Iterator[values.Consumer]:
         )
 
 
-def _move_from_former(
+def _move_on_gpu(
     target: Target,
-    held: values.PlacementProvider,
+    gpu: str,
+    former: Iterable[values.PlacementProvider],
     consumer: values.Consumer,
     tree: values.PlacementTree,
 ) -> list[Transfer] | values.Problem:
-    """What a consumer holds of a provider that others take over."""
-    classes = [
-        given.resource_class
+    """What moves of that which a consumer holds of a GPU."""
+    shares = target.plan.assignments_of(gpu)
+    ending = [
+        held
+        for held in former
+        if target.find_successors(held.name)[0].gpu.name == gpu
+    ]
+    staying = [_find_provider(tree, assigned) for assigned in shares]
+    units = [
+        share_matching.Unit(held, given.resource_class)
+        for held in (*ending, *staying)
         for given in consumer.held_of(held.uuid)
         for _ in range(given.amount)
     ]
-    successors = target.find_successors(held.name)
-    takers = [successors[0]] * len(classes)
-    if classes and len(successors) > 1:
-        found = share_matching.list_shares(target, held, consumer, successors)
-        if len(found) != len(classes):
-            return _not_divided(
-                consumer, held, successors[0].gpu, len(classes), len(found)
-            )
-        takers = found
+    takers = [shares[0]] * len(units)
+    if units and len(shares) > 1:
+        takers = share_matching.list_shares(target, units, consumer, shares)
+    if len(takers) != len(units):
+        for held in ending:
+            if consumer.held_of(held.uuid):
+                return _not_divided(
+                    consumer, held, shares[0].gpu, len(units), len(takers)
+                )
+        return []
     return [
-        Transfer(
-            consumer,
-            resource_class,
-            held,
-            providers.find_or_make(
-                tree, providers.name_of(tree.node, taker.device)
-            ),
-        )
-        for resource_class, taker in zip(classes, takers, strict=True)
+        Transfer(consumer, unit.resource_class, unit.held, place)
+        for unit, taker in zip(units, takers, strict=True)
+        if (place := _find_provider(tree, taker)).uuid != unit.held.uuid
     ]
+
+
+def _find_provider(
+    tree: values.PlacementTree, assigned: values.Assignment
+) -> values.PlacementProvider:
+    name = providers.name_of(tree.node, assigned.device)
+    return providers.find_or_make(tree, name)
 
 
 def _move_from_root(
@@ -240,22 +295,19 @@ def _move_from_root(
         assigned.gpu.name: assigned.gpu
         for assigned, _ in target.served.values()
     }
-    names = [
-        providers.name_of(
-            tree.node,
-            share_matching.find_share(
-                target.plan.assignments_of(name), vgpu, None, vgpu.function
-            ).device,
+    found = [
+        share_matching.find_share(
+            target.plan.assignments_of(name), vgpu, None, vgpu.function
         )
         for name, gpu in gpus.items()
         for vgpu in gpu.all_vgpus
         if vgpu.uuid in mdevs
     ]
-    if len(names) != allocated:
-        return _not_found(consumer, root, allocated, len(names))
+    if len(found) != allocated:
+        return _not_found(consumer, root, allocated, len(found))
     return [
-        Transfer(consumer, _VGPU, root, providers.find_or_make(tree, name))
-        for name in names
+        Transfer(consumer, _VGPU, root, _find_provider(tree, assigned))
+        for assigned in found
     ]
 
 
@@ -323,10 +375,10 @@ def _not_divided(
         values.Severity.FATAL,
         'vgpus-not-found',
         held.name,
-        f'{consumer.uuid} has allocations of {allocated} vGPUs of '
-        f'{held.name}, but {found} vGPUs of GPU {gpu} are in the guest of '
-        'that server on this host, so their types are unknown. The providers '
-        'of GPUs wait until that is clear.',
+        f'{consumer.uuid} has allocations of {allocated} vGPUs of GPU {gpu}, '
+        f'some of them of {held.name}, but {found} of its vGPUs are in the '
+        'guest of that server on this host, so their types are unknown. The '
+        'providers of GPUs wait until that is clear.',
         'Confirm or revert its resize or migration, or hard-reboot the '
         'server: it gets its vGPUs back. If there is no such server: '
         '"nova-manage placement audit" finds orphaned allocations.',

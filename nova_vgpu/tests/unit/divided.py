@@ -21,6 +21,8 @@ from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.tests import hosts
+from nova_vgpu.tests.unit import strategies
 
 ADDRESS = values.PciAddress.parse('0000:21:00.0')
 GPU = ADDRESS.node_device_name
@@ -164,3 +166,18 @@ def declarations(draw: st.DrawFn, card: simulation.GPU) -> values.Declaration:
 def divisions(draw: st.DrawFn) -> Division:
     card = draw(cards())
     return Division(card, draw(declarations(card)))
+
+
+def read_host(card: simulation.GPU) -> values.Host:
+    """The host, where the driver has a file with the names of all types."""
+    names = tuple((t.id, t.name) for t in card.board.types if t.name)
+    return dataclasses.replace(hosts.make_host(card), type_names=names)
+
+
+def worlds() -> st.SearchStrategy[strategies.World]:
+    """Hosts with such a GPU; what each address was made from is left out."""
+    return divisions().map(
+        lambda division: strategies.World(
+            read_host(division.card), division.declaration, {}
+        )
+    )

@@ -25,6 +25,7 @@ from nova_vgpu.publish import providers
 from nova_vgpu.publish import trait_sync
 from nova_vgpu.tests import plans
 from nova_vgpu.tests import trees
+from nova_vgpu.tests.unit import divided
 from nova_vgpu.tests.unit import strategies
 from nova_vgpu.tests.unit import test_properties
 
@@ -80,7 +81,7 @@ def _held(
 
 @st.composite
 def situations(draw: st.DrawFn) -> Situation:
-    world = draw(strategies.worlds(sound=True))
+    world = draw(strategies.worlds(sound=True) | divided.worlds())
     declaration = dataclasses.replace(
         world.declaration,
         types=tuple(
@@ -99,6 +100,9 @@ def situations(draw: st.DrawFn) -> Situation:
         functions = sorted(providers.list_functions(gpu))[:2]
         devices.update(dict.fromkeys(functions, False))
         devices[gpu.name] = True
+        for assigned in plan.assignments_of(gpu.name):
+            devices[assigned.device] = True
+            devices[f'{gpu.name}_A40-3000Q'] = True
     there = draw(st.lists(st.sampled_from(sorted(devices)), unique=True))
     root = trees.ROOT
     if draw(st.booleans()):
@@ -222,15 +226,21 @@ class TestOneDecision(testtools.TestCase):
     @any_situation
     def test_the_content_is_the_same(self, situation: Situation) -> None:
         names = {gpu.name for gpu in situation.plan.gpus}
+        names |= {a.device for a in situation.plan.assignments}
+        target = providers.Target(situation.plan, trees.NODE)
         tree = with_names(situation.plan, as_ours(situation.tree))
         tree = dataclasses.replace(
             tree,
             providers=tuple(
                 held
                 for held in tree.providers
-                # Others may be functions: the driver moves from them first.
+                # Others may be functions: the driver moves from them first,
+                # and from a GPU that is divided.
                 if held.name == trees.NODE
-                or held.name.removeprefix(f'{trees.NODE}_') in names
+                or (
+                    held.name.removeprefix(f'{trees.NODE}_') in names
+                    and not target.find_successors(held.name)
+                )
             ),
         )
         by_driver, by_client = (

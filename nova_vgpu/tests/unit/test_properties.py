@@ -23,6 +23,7 @@ from nova_vgpu import values
 from nova_vgpu.plan import mapper
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import plans
+from nova_vgpu.tests.unit import divided
 from nova_vgpu.tests.unit import strategies
 
 FATAL = values.Severity.FATAL
@@ -43,7 +44,9 @@ hypothesis.settings.register_profile(
 SETTINGS = hypothesis.settings.get_profile('nova_vgpu')
 
 any_world = hypothesis.given(world=strategies.worlds())
-sound_world = hypothesis.given(world=strategies.worlds(sound=True))
+sound_world = hypothesis.given(
+    world=strategies.worlds(sound=True) | divided.worlds()
+)
 
 
 def plan_of(world: strategies.World) -> values.Plan:
@@ -135,7 +138,7 @@ class TestProviders(testtools.TestCase):
         self, world: strategies.World
     ) -> None:
         plan = plan_of(world)
-        by_name = {f'node_{a.gpu.name}': a for a in plan.assignments}
+        by_name = {f'node_{a.device}': a for a in plan.assignments}
         for provider in plans.list_providers(plan, 'node'):
             assigned = by_name.pop(provider.name)
             self.assertGreaterEqual(provider.total, 1)

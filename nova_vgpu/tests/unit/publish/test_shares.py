@@ -92,7 +92,7 @@ def settle(
     tree = dataclasses.replace(tree, known_traits=known)
     for _ in range(4):
         found = decision.decide(wanted, tree)
-        if found.problems:
+        if found.refused:
             raise AssertionError(found.problems)
         tree = trees.make_changes(tree, found)
     return tree
@@ -222,6 +222,43 @@ class TestMoves(testtools.TestCase):
         self.assertEqual({f'{GPU}_A10-4Q': 2}, held_by(after)['b'])
         self.assertIsNone(after.find(f'{trees.NODE}_{GPU}_A10-6Q'))
 
+    def test_what_counted_in_another_share_goes_to_its_own(self) -> None:
+        """A10-6Q was not declared for a while, and is again."""
+        divided = settle(target(make_plan(DIVIDED), *self.guests), self.before)
+        other = (('A10-4Q', '21:00.0=3'), ('A10-8Q', '21:00.0=1'))
+        between = settle(target(make_plan(other), *self.guests), divided)
+        self.assertEqual({f'{GPU}_A10-4Q': 2}, held_by(between)['b'])
+        # Where both are left, and where the one that it counted in is not.
+        without = (('A10-6Q', '21:00.0=2'), ('A10-8Q', '21:00.0=1'))
+        for types, expected in (
+            (DIVIDED, self.divided),
+            (
+                without,
+                {'a': {f'{GPU}_A10-6Q': 1}, 'b': {f'{GPU}_A10-6Q': 2}},
+            ),
+        ):
+            wanted = target(make_plan(types), *self.guests)
+            self.assertEqual(expected, held_by(settle(wanted, between)))
+
+    def test_a_new_share_does_not_wait_for_a_server_that_is_not_clear(
+        self,
+    ) -> None:
+        """What that server holds is of a share that stays."""
+        four = trees.held(f'{GPU}_A10-4Q', 'OWNER_NOVA', VGPU=3)
+        before = trees.allocate(
+            trees.make_tree(trees.ROOT, four),
+            trees.consumer('a', (four, 'VGPU', 1)),
+        )
+        after = settle(target(make_plan(DIVIDED)), before)
+        self.assertEqual({'a': {f'{GPU}_A10-4Q': 1}}, held_by(after))
+        self.assertEqual((2, 0), inventories(after)[f'{GPU}_A10-6Q'])
+
+    def test_a_provider_of_others_with_such_a_name_stays(self) -> None:
+        others = trees.held(f'{GPU}_audio', SRIOV_NET_VF=1)
+        tree = trees.make_tree(trees.ROOT, others)
+        after = settle(target(make_plan(DIVIDED), *self.guests), tree)
+        self.assertEqual(others, after.find(others.name))
+
     def test_vgpus_of_a_server_that_is_shut_off_go_by_its_notes(
         self,
     ) -> None:
@@ -282,6 +319,22 @@ class TestMoves(testtools.TestCase):
             {'a': {first: 1}, 'b': {second: 1, third: 1}}, held_by(after)
         )
         self.assertEqual({first, second, third}, set(inventories(after)))
+
+    def test_hand_back_knows_what_counts_in_another_share(self) -> None:
+        other = (('A10-4Q', '21:00.0=3'), ('A10-8Q', '21:00.0=1'))
+        plan = make_plan(other)
+        between = settle(target(plan, *self.guests), self.before)
+        found = decision.decide(
+            target(plan, *self.guests, mode=Mode.HAND_BACK), between
+        )
+        self.assertFalse(found.refused)
+        first, second, third = (
+            address.node_device_name for address in CARD.vf_addresses[:3]
+        )
+        self.assertEqual(
+            {'a': {first: 1}, 'b': {second: 1, third: 1}},
+            held_by(trees.make_changes(between, found)),
+        )
 
     def test_hand_back_makes_one_of_the_shares_of_a_gpu_with_mdevs(
         self,

@@ -23,11 +23,13 @@ from nova_vgpu.reconcile import policy
 from nova_vgpu.reconcile import steps
 from nova_vgpu.reconcile import vgpu_facts
 from nova_vgpu.tests import plans
+from nova_vgpu.tests.unit import divided
 from nova_vgpu.tests.unit import strategies
 from nova_vgpu.tests.unit import test_properties
 
 APPLY = policy.for_apply(values.Creation.ON_DEMAND)
 SETTINGS = hypothesis.settings(test_properties.SETTINGS, max_examples=40)
+WORLDS = strategies.worlds(sound=True) | divided.worlds()
 COMPUTE = policy.for_compute(values.Creation.ON_DEMAND, True)
 POLICIES = (
     APPLY,
@@ -93,7 +95,7 @@ class TestSteps(testtools.TestCase):
         ]
 
     @SETTINGS
-    @hypothesis.given(data=st.data(), world=strategies.worlds(sound=True))
+    @hypothesis.given(data=st.data(), world=WORLDS)
     def test_nothing_in_use_is_removed(
         self, data: st.DataObject, world: strategies.World
     ) -> None:
@@ -117,7 +119,7 @@ class TestSteps(testtools.TestCase):
                     )
 
     @SETTINGS
-    @hypothesis.given(data=st.data(), world=strategies.worlds(sound=True))
+    @hypothesis.given(data=st.data(), world=WORLDS)
     def test_nova_compute_and_apply_agree(
         self, data: st.DataObject, world: strategies.World
     ) -> None:
