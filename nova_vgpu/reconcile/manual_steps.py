@@ -254,6 +254,7 @@ def _require_declared(
             if assigned.share is None:
                 return every
             if vf is None or vf.name in assigned.functions:
+                _require_free(gpu, assigned)
                 return assigned.functions
     known = [a for a in assignments if a.type is not None]
     if not known:
@@ -267,6 +268,19 @@ def _require_declared(
         f'{device} serves {served} by nova.conf, not {wanted}: '
         f'{_why(known[0])}. Change that, or name that type.'
     )
+
+
+def _require_free(
+    gpu: values.PhysicalGPU, assigned: values.Assignment
+) -> None:
+    """One more than a type's share is for would take up another's."""
+    counted = assigned.capacity
+    if counted is not None and counted.existing >= counted.total:
+        raise exception.NotAvailable(
+            f'GPU {gpu} has {counted.existing} vGPUs of '
+            f'{assigned.declared.name}. Beside its other types it takes no '
+            f'more of them: {_why(assigned)}.'
+        )
 
 
 def _why(assigned: values.Assignment) -> str:

@@ -61,6 +61,21 @@ class TestPlan(testtools.TestCase):
             self.assertGreaterEqual(min(there.values(), default=0), 0)
 
     @SETTINGS
+    @hypothesis.given(division=divided.divisions())
+    def test_providers_have_the_same_names_while_functions_are_off(
+        self, division: divided.Division
+    ) -> None:
+        off = dataclasses.replace(division.card, created=())
+        if off.board.total_vfs:
+            off = dataclasses.replace(off, vfs=0)
+        devices = [
+            [assigned.device for assigned in make_plan(each).assignments]
+            for each in (division, dataclasses.replace(division, card=off))
+        ]
+        self.assertEqual(*devices)
+        self.assertEqual(len(set(devices[0])), len(devices[0]))
+
+    @SETTINGS
     @hypothesis.given(data=st.data(), division=divided.divisions())
     def test_all_that_placement_gives_out_can_be_created(
         self, data: st.DataObject, division: divided.Division

@@ -277,6 +277,24 @@ class TestBadInput(ChangeTestCase):
             '[vgpu_L40S-24Q]device_addresses',
         )
 
+    def test_more_than_a_type_has_of_a_divided_gpu(self) -> None:
+        self.config.write_text(
+            '[devices]\nenabled_vgpu_types = L40S-12Q, L40S-24Q\n'
+            'unlisted_gpus = ignore\n'
+            f'[vgpu_L40S-12Q]\ndevice_addresses = {live.L40S}=1\n'
+            f'[vgpu_L40S-24Q]\ndevice_addresses = {live.L40S}=1\n'
+        )
+        self.run_it('apply')
+        first = self.run_it('device', 'enable', VF, '--type', 'L40S-12Q')
+        self.assertEqual(0, first.code, first.stderr)
+        before = self.host.describe()
+        self.assert_refused(
+            self.run_it('device', 'enable', live.L40S, '--type', 'L40S-12Q'),
+            'has 1 vGPUs of L40S-12Q',
+            '[vgpu_L40S-12Q]device_addresses',
+        )
+        self.assertEqual(before, self.host.describe())
+
     def test_sysfs_is_read_only(self) -> None:
         self.machine.tools.behaviour.missing = {'sriov-manage'}
         self.machine.kernel.read_only = True
