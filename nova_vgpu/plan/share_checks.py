@@ -221,8 +221,8 @@ def _does_not_fit(
         if len(parts) > 1 and (count := _count_beside(board, part, parts))
     ]
     if len(parts) == 1:
-        found = capacity.find_maximum(gpu, parts[0].type, board.names)
-        cure = 'Lower the number' + (f' to {found[0]}.' if found else '.')
+        most = _count_beside(board, parts[0], parts)
+        cure = 'Lower the number' + (f' to {most}.' if most else '.')
     elif fitting:
         cure = f'Lower {", or ".join(fitting)}, or {_MOVE}.'
     else:

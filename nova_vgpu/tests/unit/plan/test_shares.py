@@ -409,6 +409,13 @@ class TestMisfits(testtools.TestCase):
         self.assertEqual('shares-do-not-fit', problem.code)
         self.assertIn('Lower the number to 6.', problem.cure)
 
+    def test_more_of_the_only_type_than_functions(self) -> None:
+        (problem,) = plan(
+            with_functions(4), listed(FOUR, '21:00.0=5')
+        ).problems
+        self.assertIn('it has 4 virtual functions', problem.message)
+        self.assertIn('Lower the number to 4.', problem.cure)
+
     def test_it_is_known_before_the_functions_are_enabled(self) -> None:
         found = plan(
             dataclasses.replace(A10, vfs=0),
