@@ -230,6 +230,38 @@ class MixedSizesTest(SharesTestBase):
         self.boot(flavor_id=six)
         self.assertEqual({'A10-4Q': 3, 'A10-6Q': 2}, self.types_in_use())
 
+    def test_a_type_that_is_declared_again(self) -> None:
+        """Its vGPU counted in the share of another type meanwhile."""
+        self.start_host('host1', a10('21:00.0'))
+        six = self.of_type('A10-6Q')
+        server = self.boot(flavor_id=six)
+        vgpus = self.vgpus_of(server)
+        for other in (
+            {'A10-4Q': ['21:00.0=3'], 'A10-2Q': ['21:00.0=1']},
+            {
+                'A10-4Q': ['21:00.0=3'],
+                'A10-2Q': ['21:00.0=1'],
+                'A10-6Q': ['21:00.0=1'],
+            },
+        ):
+            self.declare_shares(other, {})
+            self.restart_host('host1')
+            self._run_periodics(raise_on_error=True)
+        self.assertEqual(
+            [('VGPU', 3), ('VGPU', 1)], self.totals(*self.devices)
+        )
+        self.assertEqual(
+            [{'VGPU': 0}, {'VGPU': 1}],
+            [
+                self._get_provider_usages(self.provider(device))
+                for device in self.devices
+            ],
+        )
+        self._reboot_server(server, hard=True)
+        self.assertEqual(vgpus, self.vgpus_of(server))
+        self._delete_server(server)
+        self.boot(flavor_id=six)
+
     def test_a_server_with_one_of_each(self) -> None:
         self.start_host('host1', a10('21:00.0'))
         flavor = self.flavor_of(
