@@ -223,7 +223,17 @@ class TestServers(testtools.TestCase):
         other = live.ALL_THREE.replace('L40S-24Q', 'L40S-12Q')
         self.host.machine.kernel.reboot()
         gpu = values.PciAddress.parse(live.L40S)
-        for mixed, expected in ((True, 0), (False, 1), (None, 1)):
+        for vfs, mixed, expected in (
+            # Enabling them turns it off.
+            (0, True, 1),
+            (0, False, 1),
+            (0, None, 1),
+            (5, True, 0),
+            (5, False, 1),
+            (5, None, 1),
+        ):
+            self.host.machine.kernel.update(gpu, vfs=vfs, types_ready=True)
+            self.host.machine.kernel.settle()
             modes = ((gpu, values.GPUModes(heterogeneous=mixed)),)
             access = self.host.make_host_access(
                 read_modes=lambda _host, modes=modes: values.ModesRead(modes)
@@ -234,7 +244,7 @@ class TestServers(testtools.TestCase):
                 for step in draft.steps
                 if isinstance(step, values.SetHeterogeneous)
             ]
-            self.assertEqual(expected, len(found), str(mixed))
+            self.assertEqual(expected, len(found), f'{vfs} VFs, {mixed}')
 
     def test_idle_vgpus_of_another_type_go(self) -> None:
         self.boot_all()
