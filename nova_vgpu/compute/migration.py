@@ -36,6 +36,7 @@ from nova_vgpu.compute import planner as vgpu_planner
 from nova_vgpu.compute import reconciler as vgpu_reconciler
 from nova_vgpu.compute import usage as vgpu_usage
 from nova_vgpu.compute import vgpu_devices
+from nova_vgpu.plan import fixed_vfs
 
 LOG = logging.getLogger(__name__)
 
@@ -87,15 +88,23 @@ class LiveMigration:
 
         :raises MigrationPreCheckError: if it is bound to another one.
         """
-        functions = vgpu_devices.list_functions(self._planner.make_plan())
-        for name, vf in functions.items():
-            has_no_type = name in names and not vf.vendor_vfio
-            if has_no_type and vf.driver != vgpu_devices.VARIANT_DRIVER:
+        for gpu in self._planner.make_plan().gpus:
+            for vf in gpu.vfs:
+                has_no_type = vf.name in names and not vf.vendor_vfio
+                if not has_no_type or (
+                    vf.driver == vgpu_devices.VARIANT_DRIVER
+                ):
+                    continue
+                why = (
+                    f'is of GPU {gpu}, whose driver, {gpu.driver}, does not '
+                    'support live migration'
+                    if fixed_vfs.is_fixed(gpu)
+                    else f'is bound to {vf.driver}; a VF of this GPU migrates '
+                    f'only with {vgpu_devices.VARIANT_DRIVER} (Linux 6.19)'
+                )
                 raise nova_exception.MigrationPreCheckError(
                     reason=f'Unable to migrate {instance.uuid}: VF '
-                    f'{vf.address} is bound to {vf.driver}; a VF of this GPU '
-                    f'migrates only with {vgpu_devices.VARIANT_DRIVER} '
-                    '(Linux 6.19)'
+                    f'{vf.address} {why}'
                 )
 
     @contextlib.contextmanager

@@ -29,6 +29,7 @@ from oslo_config import cfg
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.compute import host_files
 from nova_vgpu.compute import log
 from nova_vgpu.compute import modes
 from nova_vgpu.compute import nova_types
@@ -69,7 +70,7 @@ class Planner:
     """Plans what the GPUs of this host serve."""
 
     #: sysfs of the host; None to go by libvirt instead.
-    sysfs: files.Files | None = files.Files(sysfs.DEFAULT_ROOT)
+    sysfs: files.Files | None = host_files.HostFiles(sysfs.DEFAULT_ROOT)
     #: Where the commands keep what one run has to tell the next.
     state_path: str = state.DEFAULT_PATH
     #: Where nova-compute's user may write; empty: below Nova's ``state_path``.

@@ -16,7 +16,7 @@
 Nova's own privileged helper does it. That is allowed to start on every host
 that runs Nova, so nothing has to be added to the host's rules; and all that
 can be asked of it here is to set the type of a virtual function, and to read
-the modes of GPUs: NVML shows GPU instances to root only.
+the modes of GPUs, which NVML shows to root only, and how a GPU is partitioned.
 """
 
 from collections.abc import Sequence
@@ -28,6 +28,7 @@ from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import gpu_modes
 from nova_vgpu.host import sysfs
+from nova_vgpu.host.type_backends import gim
 from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.host.type_backends import timeout
 
@@ -50,3 +51,12 @@ def read_modes(addresses: Sequence[str]) -> list[typing.Any]:
     """The modes of GPUs that NVIDIA's driver has, as they are packed."""
     parsed = [values.PciAddress.parse(address) for address in addresses]
     return gpu_modes.pack(gpu_modes.read_gpus(parsed, _NVML_SECONDS))
+
+
+@nova.privsep.sys_admin_pctxt.entrypoint  # type: ignore[untyped-decorator]
+def read_partitions(gpu: str, name: str) -> str:
+    """The text of a file about the partitions of a GPU; empty if it has none.
+
+    :raises ValueError: for any other file.
+    """
+    return gim.read(files.Files(sysfs.DEFAULT_ROOT), gpu, name)

@@ -140,6 +140,7 @@ def _read_type(
         traits=_without_empty(read('traits', 'traits')),
         exec_quantum_ms=read('exec_quantum_ms', 'exec_quantum_ms'),
         preempt_timeout_us=read('preempt_timeout_us', 'preempt_timeout_us'),
+        partition=read('partition', 'partition'),
     )
 
 

@@ -151,7 +151,22 @@ Related options:
 _MOST_U32 = 0xFFFFFFFF
 
 
+# (AMD SMI documentation, "GPU partitioning".)
+_PARTITION = r'(?i)(SPX|DPX|TPX|QPX|CPX)/NPS[1248]'
+
+
 _VF_PROFILE_OPTIONS = [
+    cfg.StrOpt(
+        'partition',
+        regex=f'{_PARTITION}$',
+        help="""
+The accelerator and the memory partition that a GPU has to have, such as
+``CPX/NPS4``. A GPU with another one has no inventory; it is not changed.
+
+Only for VF profiles of AMD GPUs, such as ``MI300X-1of8``. If unset, any will
+do.
+""",
+    ),
     cfg.IntOpt(
         'exec_quantum_ms',
         min=0,

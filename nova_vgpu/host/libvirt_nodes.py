@@ -35,7 +35,7 @@ from nova_vgpu.host import sysfs
 from nova_vgpu.host import type_backends
 from nova_vgpu.host.type_backends import mdev
 from nova_vgpu.host.type_backends import nvidia
-from nova_vgpu.host.type_backends import xe
+from nova_vgpu.host.type_backends import provisioning
 from nova_vgpu.knowledge import vendors
 
 
@@ -242,9 +242,9 @@ class _Scan:
             offers=self._completed(function, where, types),
             vgpus=self._vgpus_on(function.name),
         )
-        if self._sysfs is not None and gpu.driver in xe.DRIVERS:
-            return xe.XeProfiles(self._sysfs).complete(gpu, self._faults)
-        return gpu
+        if self._sysfs is None:
+            return gpu
+        return provisioning.complete(self._sysfs, gpu, self._faults)
 
     def _vf(
         self,

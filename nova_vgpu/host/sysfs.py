@@ -29,7 +29,7 @@ from nova_vgpu.host import files
 from nova_vgpu.host import type_backends
 from nova_vgpu.host.type_backends import mdev
 from nova_vgpu.host.type_backends import nvidia
-from nova_vgpu.host.type_backends import xe
+from nova_vgpu.host.type_backends import provisioning
 from nova_vgpu.knowledge import vendors
 
 DEFAULT_ROOT = '/sys'
@@ -184,9 +184,7 @@ class Scan:
             sriov=read_sriov(self._files, device, where, self.faults),
         )
         self.sources[device] = mdevs.source
-        if gpu.driver in xe.DRIVERS:
-            return xe.XeProfiles(self._files).complete(gpu, self.faults)
-        return gpu
+        return provisioning.complete(self._files, gpu, self.faults)
 
     def _list_vfs(
         self,

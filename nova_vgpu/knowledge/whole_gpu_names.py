@@ -53,7 +53,8 @@ def name_ids(ids: values.PciIds) -> WholeGPUNames:
     """The names for GPUs with these PCI ids."""
     made_by = vendors.get_by_pci_id(ids.vendor)
     model = made_by.model_name(ids) if made_by else None
-    if model is not None:
+    # Not every model that is known has names of its own.
+    if made_by and model and made_by.find_model(model):
         return _name_model(model)
     return WholeGPUNames(
         str(ids),

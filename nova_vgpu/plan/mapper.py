@@ -28,6 +28,7 @@ from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import address_matching
 from nova_vgpu.plan import assignment
+from nova_vgpu.plan import fixed_vfs
 from nova_vgpu.plan import nova_conflicts
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import share_checks
@@ -129,6 +130,7 @@ def _place_all(
     declaration = given.configuration.declaration
     first_vendors = _find_vendors_of_first(declaration, given.host, names)
     specs = declaration.competing_pci_devices
+    vf_numbers = fixed_vfs.list_numbers(given.host, claims)
     for gpu in given.host.gpus:
         listed = nova_conflicts.find_listed(specs, gpu)
         of_gpu = [claim for claim in claims if claim.gpu.name == gpu.name]
@@ -146,6 +148,9 @@ def _place_all(
                         functions=placed.functions - aside,
                         pci_devices=aside,
                         modes=given.modes.of(gpu.address),
+                        vf_numbers=(
+                            vf_numbers if fixed_vfs.is_fixed(gpu) else ()
+                        ),
                     ),
                     nova_conflicts.find_pci_problems(placed, listed, aside),
                 )

@@ -31,7 +31,7 @@ from nova_vgpu.knowledge import traits
 from nova_vgpu.knowledge import vendors
 from nova_vgpu.plan import type_matching
 from nova_vgpu.plan import typos
-from nova_vgpu.plan import vf_profiles
+from nova_vgpu.plan import vf_profile_options
 
 _DEVICES = 'devices'
 _DRIVER = 'vgpu.LibvirtVGPUDriver'
@@ -58,11 +58,7 @@ def check_declaration(
     """Problems of the configuration, and of reading the host."""
     for declared in declaration.types:
         yield from _check_traits(declared)
-        if (declared.exec_quantum_ms, declared.preempt_timeout_us) != (
-            None,
-            None,
-        ):
-            yield from vf_profiles.check_options(declared)
+        yield from vf_profile_options.check_options(declared)
     yield from _check_separators(declaration)
     yield from _check_sections(declaration)
     yield from _check_section_names(declaration, host)

@@ -16,7 +16,8 @@ Where the kernel provisions virtual functions, a GPU has no types. An operator
 declares a VF profile: ``B60-1of4`` for four equal functions, which the driver
 provisions, ``B60-6G`` for as many as have 6 GiB each. A GPU whose functions
 are provisioned as declared has that profile as its type, and every function is
-a vGPU of it. Otherwise ``apply`` provisions them first.
+a vGPU of it. Otherwise ``apply`` provisions them first, or the operator does
+(:mod:`nova_vgpu.plan.fixed_vfs`).
 """
 
 from collections.abc import Iterator
@@ -25,7 +26,9 @@ import dataclasses
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.knowledge import vendors
+from nova_vgpu.plan import fixed_vfs
 from nova_vgpu.plan import readiness
+from nova_vgpu.plan import vf_profile_options
 
 #: What apply does away with.
 OBSTACLES = frozenset({'not-provisioned'})
@@ -35,7 +38,6 @@ _APPLY = 'Run "nova-vgpu apply", which provisions them.'
 _ROUNDING_MIB = 64
 #: And times either way, by less than this part of them.
 _ROUNDING_PART = 4
-_SCHEDULING = ('exec_quantum_ms', 'preempt_timeout_us')
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -44,12 +46,14 @@ class Wanted:
 
     ``vram_mib`` is 0 if the driver chooses; ``scheduling`` has what is set,
     by the names of fields of :class:`nova_vgpu.values.VFProfiles`.
+    ``partition`` is None if any will do.
     """
 
     name: str
     vfs: int
     vram_mib: int
     scheduling: tuple[tuple[str, int], ...]
+    partition: str | None = None
 
 
 def find_wanted(
@@ -62,33 +66,22 @@ def find_wanted(
     gpu, declared = placed.gpu, placed.declared
     profile = capabilities.parse_vf_profile(declared.name)
     made_by = capabilities.vendor_of(gpu)
-    if profile is None or gpu.sriov is None or made_by is None:
+    if profile is None or made_by is None:
         return None
-    if made_by.parse_vf_profile(declared.name) is None:
+    if capabilities.vendor_of_type(declared.name) is not made_by:
         return None
-    misfit = _find_misfit(placed, profile)
-    if misfit is not None:
-        return misfit
-    number = profile.count or _count_quotas(placed, profile.vram_mib or 0)
-    if number is None:
-        return _obstacle(
-            'vf-profile-count',
-            'the memory of its model is not known, and so it is not known '
-            'how many quotas fit',
-            f'Set {declared.option("max_instances")} to their number.',
-        )
-    if not 0 < number <= gpu.sriov.total:
-        return _obstacle(
-            'vf-profile-count',
-            f'it would have {number} VFs, and has {gpu.sriov.total} at most',
-            'Declare another VF profile.',
-        )
+    number = _find_misfit(placed, profile) or _count_vfs(placed, profile)
+    if isinstance(number, readiness.Obstacle):
+        return number
     model = capabilities.model_of(gpu) or profile.model
     return Wanted(
         dataclasses.replace(profile, model=model).name,
         number,
         profile.vram_mib or 0,
-        tuple(_list_scheduling(declared)),
+        tuple(vf_profile_options.list_scheduling(declared)),
+        (declared.partition or '').upper() or None
+        if fixed_vfs.is_fixed(gpu)
+        else None,
     )
 
 
@@ -99,6 +92,8 @@ def add_vgpus(placed: values.Assignment) -> values.Assignment:
     if not isinstance(wanted, Wanted):
         return placed
     if len(gpu.vfs) != wanted.vfs or not has_quotas(gpu, wanted):
+        return placed
+    if not fixed_vfs.has_partition(gpu, wanted.partition):
         return placed
     shown = gpu.vf_profiles.vram_mib[: wanted.vfs] if gpu.vf_profiles else ()
     profile = values.VGPUType(
@@ -124,6 +119,8 @@ def find_obstacle(placed: values.Assignment) -> readiness.Obstacle | None:
         return wanted
     if gpu.named_types:
         return None
+    if fixed_vfs.is_fixed(gpu):
+        return fixed_vfs.find_obstacle(placed, wanted.vfs, wanted.partition)
     if not gpu.vfs:
         total = gpu.sriov.total if gpu.sriov else 0
         finding = f'its VFs are not enabled (0 of {total})'
@@ -158,21 +155,6 @@ def list_unset(
                 break
 
 
-def check_options(declared: values.DeclaredType) -> Iterator[values.Problem]:
-    """Options of VF profiles, under a type that is none."""
-    if capabilities.parse_vf_profile(declared.name) is not None:
-        return
-    for name, _ in _list_scheduling(declared):
-        option = declared.option(name)
-        yield values.Problem(
-            values.Severity.WARNING,
-            'vf-profile-option',
-            option,
-            f'{option} has no effect: {declared.name!r} is not a VF profile.',
-            'Remove it.',
-        )
-
-
 def _obstacle(code: str, finding: str, cure: str) -> readiness.Obstacle:
     """An obstacle, which is an error of its GPU (values.Severity.ERROR)."""
     return readiness.Obstacle(code, finding, cure)
@@ -184,11 +166,13 @@ def _find_misfit(
     """Why a GPU cannot have a VF profile, or not as it is declared."""
     gpu, declared, count = placed.gpu, placed.declared, profile.count
     listed = declared.option('device_addresses')
-    if gpu.vf_profiles is None:
+    made_by = capabilities.vendor_of(gpu)
+    if gpu.vf_profiles is None or gpu.sriov is None:
+        own = made_by.vf_driver if made_by else None
         return _obstacle(
             'vf-profile-unsupported',
             f'its driver, {gpu.driver or "none"}, does not provision VFs',
-            'Bind it to its own driver, xe.',
+            f'Bind it to its own driver, {own}.',
         )
     model = capabilities.model_of(gpu)
     if model and model.casefold() != profile.model.casefold():
@@ -227,7 +211,9 @@ def _find_unsupported(
             'and Linux 7.0 or later',
             'Declare equal VFs, such as 1of4, instead.',
         )
-    for name, _ in _list_scheduling(declared):
+    if vf_profiles.partitions is not None:
+        return None
+    for name, _ in vf_profile_options.list_scheduling(declared):
         if not getattr(vf_profiles, name):
             return _obstacle(
                 'vf-profile-unsupported',
@@ -238,13 +224,28 @@ def _find_unsupported(
     return None
 
 
-def _list_scheduling(
-    declared: values.DeclaredType,
-) -> Iterator[tuple[str, int]]:
-    for name in _SCHEDULING:
-        number = getattr(declared, name)
-        if number is not None:
-            yield name, number
+def _count_vfs(
+    placed: values.Assignment, profile: vendors.VFProfile
+) -> int | readiness.Obstacle:
+    """How many VFs a profile means, or why the GPU cannot have them."""
+    gpu, declared = placed.gpu, placed.declared
+    number = profile.count or _count_quotas(placed, profile.vram_mib or 0)
+    if number is None:
+        return _obstacle(
+            'vf-profile-count',
+            'the memory of its model is not known, and so it is not known '
+            'how many quotas fit',
+            f'Set {declared.option("max_instances")} to their number.',
+        )
+    total = gpu.sriov.total if gpu.sriov else 0
+    if not 0 < number <= total:
+        return _obstacle(
+            'vf-profile-count',
+            f'it would have {number} VFs, and has {total} at most',
+            'Declare another VF profile.',
+        )
+    model = capabilities.model_of(gpu) or profile.model
+    return fixed_vfs.find_impossible(gpu, model, number) or number
 
 
 def _count_quotas(placed: values.Assignment, vram_mib: int) -> int | None:

@@ -28,6 +28,7 @@ from collections.abc import Mapping
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import fixed_vfs
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 from nova_vgpu.plan import typos
@@ -51,6 +52,7 @@ def enable_vfs(gpu: values.PhysicalGPU) -> values.GPUSteps:
             f'GPU {gpu} is bound to {gpu.driver}, to be given to a server as '
             'a whole. Bind it to its own driver first.'
         )
+    _require_enabler(gpu)
     if 0 < len(gpu.vfs) < gpu.sriov.total:
         raise exception.UsageError(
             f'GPU {gpu} has {len(gpu.vfs)} of {gpu.sriov.total} VFs enabled. '
@@ -61,11 +63,24 @@ def enable_vfs(gpu: values.PhysicalGPU) -> values.GPUSteps:
 
 
 def disable_vfs(gpu: values.PhysicalGPU) -> values.GPUSteps:
-    """Disable the VFs of a GPU; who has one is asked when it is done."""
+    """Disable the VFs of a GPU; who has one is asked when it is done.
+
+    :raises UsageError: if only its driver can, when it is loaded.
+    """
+    _require_enabler(gpu)
     if not gpu.vfs:
         return values.GPUSteps(str(gpu))
     step = values.SetVFs(str(gpu), len(gpu.vfs), 0)
     return values.GPUSteps(str(gpu), (step,))
+
+
+def _require_enabler(gpu: values.PhysicalGPU) -> None:
+    if fixed_vfs.is_fixed(gpu):
+        raise exception.UsageError(
+            f'GPU {gpu} has the VFs that its driver, {gpu.driver}, enabled '
+            'when it was loaded. The option vf_num of that module has their '
+            'number.'
+        )
 
 
 def enable_device(

@@ -19,12 +19,14 @@
 The driver changes the number of enabled virtual functions through 0 only, and
 that takes them from the guests that have them: while any guest has one, they
 stay as they are. After a reboot of the host there are none, and guests that do
-not run get theirs back.
+not run get theirs back. A GPU whose driver enables virtual functions when it
+is loaded has no steps (:mod:`nova_vgpu.plan.fixed_vfs`).
 """
 
 from collections.abc import Iterator
 
 from nova_vgpu import values
+from nova_vgpu.plan import fixed_vfs
 from nova_vgpu.plan import vf_profiles
 from nova_vgpu.reconcile import policy as policies
 from nova_vgpu.reconcile import steps
@@ -35,7 +37,11 @@ _VRAM = 'vram_mib'
 def plan(found: policies.GPUInput) -> values.GPUSteps:
     """What provisions VFs, if the policy prepares GPUs."""
     gpu, assigned = found.gpu, found.assigned
-    if assigned is None or not found.policy.prepares_gpus:
+    if (
+        assigned is None
+        or not found.policy.prepares_gpus
+        or fixed_vfs.is_fixed(gpu)
+    ):
         return values.GPUSteps(str(gpu))
     wanted = vf_profiles.find_wanted(assigned)
     if not isinstance(wanted, vf_profiles.Wanted):

@@ -55,6 +55,9 @@ class Board:
     pci_class: int = 0x030200
     #: What the kernel provisions virtual functions with, if it does.
     vf_memory_mib: int = 0
+    #: Where the driver enables virtual functions when it is loaded, in which
+    #: numbers, and the partitions for each; the first one is the default.
+    partitions: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
 
 def _nvidia(
@@ -206,6 +209,22 @@ INSTINCT_MI210 = Board(
     driver='amdgpu',
     types=(),
     pci_class=0x120000,
+)
+# The partitions are those of mi300_nbio.c of amd/MxGPU-Virtualization, the
+# address of the first function that of the output of amd-smi there.
+INSTINCT_MI300X = Board(
+    vendor=0x1002,
+    device=0x74A1,
+    subsystem=(0x1002, 0x74A1),
+    driver='gim',
+    types=(),
+    total_vfs=8,
+    vf_offset=16,
+    pci_class=0x120000,
+    partitions=(
+        (1, ('SPX/NPS1', 'CPX/NPS1', 'CPX/NPS4')),
+        (8, ('CPX/NPS1', 'CPX/NPS4')),
+    ),
 )
 NETWORK_CARD = Board(
     vendor=0x8086,

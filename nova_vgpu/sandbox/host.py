@@ -68,7 +68,9 @@ class GPU:
 
     ``vf_driver`` is the driver of the VFs. ``admin`` are the files of
     ``sriov_admin`` that the kernel has, where it provisions VFs;
-    ``profile`` has what is in them: the file, the VF, the number.
+    ``profile`` has what is in them: the file, the VF, the number. ``vf_num``
+    is the option of a driver that enables VFs when it is loaded, ``partition``
+    how the GPU is partitioned then.
     """
 
     address: values.PciAddress
@@ -84,9 +86,11 @@ class GPU:
     slot: Slot = Slot()
     iommu: bool = True
     display: bool = False
-    vf_driver: str = 'default'
+    vf_driver: str | None = 'default'
     admin: tuple[str, ...] = ADMIN
     profile: tuple[tuple[str, int, int], ...] = ()
+    vf_num: int = 0
+    partition: str = ''
 
     def read_profile(self, name: str, vf: int) -> int:
         """What is in a file of a virtual function, counted from 1."""
@@ -114,6 +118,25 @@ class GPU:
             board.total_vfs, board.vf_offset, board.vf_stride
         ).addresses(self.address)
         return every[: self.vfs]
+
+    @property
+    def partitions(self) -> tuple[str, ...]:
+        """The partitions that it can have with its number of VFs."""
+        return dict(self.board.partitions).get(self.vfs, ())
+
+    def loaded(self) -> 'GPU':
+        """The same after its driver is loaded, with VFs if that does it.
+
+        The partition is stored, and lost if the number of VFs changes.
+        (gim_shim/gim_config.c, gim_conf_clear_saved_persist_config().)
+        """
+        if not self.board.partitions:
+            return self
+        loaded = dataclasses.replace(self, vfs=self.vf_num)
+        if loaded.partition not in loaded.partitions:
+            default = next(iter(loaded.partitions), '')
+            return dataclasses.replace(loaded, partition=default)
+        return loaded
 
     @property
     def types_on_pf(self) -> bool:

@@ -135,6 +135,8 @@ class Kernel(hardware.Hardware):
         own = driver == gpu.board.driver
         self.update(address, driver='default' if own else driver)
         if own:
+            loaded = self.get(address).loaded()
+            self.update(address, vfs=loaded.vfs, partition=loaded.partition)
             self.expect_types(address)
 
     def lose_types(self, address: values.PciAddress) -> None:
@@ -201,7 +203,7 @@ class Kernel(hardware.Hardware):
                     mixed=False,
                     types_ready=True,
                     driver=self._first_driver(gpu),
-                )
+                ).loaded()
                 for gpu in self.gpus
             ]
             if upgrade:

@@ -349,7 +349,9 @@ class LibvirtHost(libvirt_connection.Connection):
                 f"device not found: PCI device '{address}' not found",
                 libvirt.VIR_ERR_DEVICE_MISSING,
             ) from error
-        if vf is not None and gpu.board.vf_memory_mib:
+        if vf is not None and (
+            gpu.board.vf_memory_mib or gpu.board.partitions
+        ):
             return  # the kernel provisioned it
         if vf is None or not gpu.vendor_vfio or not gpu.on(vf):
             raise _refuse(

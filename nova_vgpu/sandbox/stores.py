@@ -116,7 +116,9 @@ def _store_numvfs(its: 'kernel.Kernel', address: str, text: str) -> None:
     if number == enabled:
         return
     configures = gpu.bound_driver == tree.STUB or (
-        gpu.bound_driver == gpu.board.driver and gpu.raw_numvfs
+        gpu.bound_driver == gpu.board.driver
+        and gpu.raw_numvfs
+        and not gpu.board.partitions
     )
     if not configures:
         raise memory_tree.make_error(errno.ENOENT, address)
@@ -235,7 +237,9 @@ def _unbind(its: 'kernel.Kernel', driver: str, text: str) -> None:
         raise BlocksForever(f'unbinding {gpu.address}, which a guest uses')
     with its.effect(f'{gpu.address} without {driver}'):
         its.lose_types(gpu.address)
-        its.update(gpu.address, driver=None)
+        # A driver that enables VFs takes them with it.
+        vfs = 0 if gpu.board.partitions else gpu.vfs
+        its.update(gpu.address, driver=None, vfs=vfs)
 
 
 def _probe(its: 'kernel.Kernel', text: str) -> None:

@@ -30,6 +30,7 @@ from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host
 from nova_vgpu.sandbox import iommu_groups
 from nova_vgpu.sandbox import memory_tree
+from nova_vgpu.sandbox import partitions
 
 Attribute = memory_tree.Attribute
 Directory = memory_tree.Directory
@@ -133,6 +134,8 @@ class RenderedGPU:
             and gpu.bound_driver == board.driver
         ):
             found['sriov_admin'] = Directory(self._make_admin)
+        if board.partitions and gpu.bound_driver == board.driver:
+            found |= partitions.make_files(gpu)
         if gpu.types_on_pf:
             found |= self._make_parent(gpu.address, None)
         for index, address in enumerate(self.vfs):

@@ -16,6 +16,8 @@ They come from the same descriptions as the simulated trees and XML, by another
 way: a reader that is right reads exactly this.
 """
 
+import dataclasses
+
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.sandbox import boards
@@ -67,23 +69,27 @@ def make_gpu(card: simulation.GPU) -> values.PhysicalGPU:
 
 def _make_vf_profiles(card: simulation.GPU) -> values.VFProfiles | None:
     board = card.board
+    if board.partitions and card.bound_driver == board.driver:
+        names = dict.fromkeys(p.split('/')[0] for p in card.partitions)
+        return values.VFProfiles(
+            partitions=values.Partitions(card.partition or None, tuple(names))
+        )
     is_divisible = board.vendor == 0x8086 and board.total_vfs
     if not is_divisible or card.bound_driver not in ('xe', 'i915'):
         return None
     shown = card.admin if board.vf_memory_mib else ()
     every = range(1, board.total_vfs + 1)
-    return values.VFProfiles(
-        *(
-            tuple(card.read_profile(name, vf) // unit for vf in every)
-            if name in shown
-            else ()
-            for name, unit in (
-                ('vram_quota', 1 << 20),
-                ('exec_quantum_ms', 1),
-                ('preempt_timeout_us', 1),
-            )
+    vram_mib, exec_quantum_ms, preempt_timeout_us = (
+        tuple(card.read_profile(name, vf) // unit for vf in every)
+        if name in shown
+        else ()
+        for name, unit in (
+            ('vram_quota', 1 << 20),
+            ('exec_quantum_ms', 1),
+            ('preempt_timeout_us', 1),
         )
     )
+    return values.VFProfiles(vram_mib, exec_quantum_ms, preempt_timeout_us)
 
 
 def make_type(board_type: boards.BoardType) -> values.VGPUType:
@@ -116,6 +122,18 @@ def gpu(
     )
 
 
+def mi300x(
+    address: str, vfs: int = 8, partition: str = 'CPX/NPS4'
+) -> simulation.GPU:
+    """An MI300X with GIM, which has no driver for virtual functions."""
+    return dataclasses.replace(
+        gpu(address, boards.INSTINCT_MI300X, vfs=vfs),
+        vf_num=vfs,
+        partition=partition,
+        vf_driver=None,
+    )
+
+
 def _is_gpu(card: simulation.GPU) -> bool:
     return card.board.pci_class >> 16 in _GPU_CLASSES
 
@@ -123,7 +141,9 @@ def _is_gpu(card: simulation.GPU) -> bool:
 def _make_vf(
     card: simulation.GPU, index: int, address: values.PciAddress
 ) -> values.VirtualFunction:
-    driver = card.board.driver
+    driver = card.vf_driver
+    if driver == 'default':
+        driver = card.board.driver
     if not card.types_on_vfs:
         return values.VirtualFunction(address, driver)
     if not card.vendor_vfio:

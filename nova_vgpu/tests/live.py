@@ -182,6 +182,7 @@ class LiveHost(fixtures.Fixture):
             described[f'{card.address} mixed'] = card.mixed
             described[f'{card.address} driver'] = card.bound_driver
             described[f'{card.address} VFs'] = card.vfs
+            described[f'{card.address} partition'] = card.partition
             if card.board.vf_memory_mib:
                 profiles = sorted(entry for entry in card.profile if entry[2])
                 described[f'{card.address} profiles'] = profiles

@@ -37,6 +37,7 @@ from nova_vgpu.values.host_hardware import Host as Host
 from nova_vgpu.values.host_hardware import MalformedAddress as MalformedAddress
 from nova_vgpu.values.host_hardware import ModesRead as ModesRead
 from nova_vgpu.values.host_hardware import Offer as Offer
+from nova_vgpu.values.host_hardware import Partitions as Partitions
 from nova_vgpu.values.host_hardware import PciAddress as PciAddress
 from nova_vgpu.values.host_hardware import PciIds as PciIds
 from nova_vgpu.values.host_hardware import PhysicalGPU as PhysicalGPU

@@ -66,8 +66,8 @@ class DeclaredType:
 
     ``name`` is the type as the operator wrote it: an id, a vendor name or a
     short name. ``group`` is the section where its options are, for messages.
-    ``device_addresses`` are the entries as they are written. The last two are
-    for VF profiles.
+    ``device_addresses`` are the entries as they are written. The last three
+    are for VF profiles.
     """
 
     name: str
@@ -78,6 +78,7 @@ class DeclaredType:
     traits: tuple[str, ...] = ()
     exec_quantum_ms: int | None = None
     preempt_timeout_us: int | None = None
+    partition: str | None = None
 
     def option(self, name: str) -> str:
         """The full name of an option of this type, for messages."""

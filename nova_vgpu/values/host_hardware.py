@@ -250,17 +250,35 @@ class VirtualFunction:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class Partitions:
+    """How a GPU is partitioned, and how it can be.
+
+    ``mode`` is the accelerator and the memory partition, ``CPX/NPS4``; None if
+    it was not read, which needs root. ``accelerator`` are the accelerator
+    partitions that the GPU has with its number of virtual functions, in the
+    order of their indexes; empty if not read.
+    """
+
+    mode: str | None = None
+    accelerator: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class VFProfiles:
     """How the virtual functions of a GPU are provisioned.
 
     Only for a GPU where the kernel does that by itself: it has no types. One
     number for each virtual function that the GPU can have, enabled or not;
     none if the driver does not show them. 0 is what the driver chooses.
+
+    ``partitions`` is None unless the driver enables the functions when it is
+    loaded, in a number that only its module option changes.
     """
 
     vram_mib: tuple[int, ...] = ()
     exec_quantum_ms: tuple[int, ...] = ()
     preempt_timeout_us: tuple[int, ...] = ()
+    partitions: Partitions | None = None
 
 
 #: The prefixes of libvirt's names for mdev parents that are not GPUs.

@@ -143,7 +143,9 @@ class Assignment:
     ``pci_devices`` are VFs, enabled or not, that Nova's PCI tracker assigns
     with their types: they are never among the functions.
     ``modes`` are those of the GPU, as far as they are known. ``listed_share``
-    is the number that is written with the address of the GPU.
+    is the number that is written with the address of the GPU. ``vf_numbers``
+    are, in order, the GPUs whose driver enables VFs when it is loaded, and how
+    many each is to have: one option of its module sets them all.
     """
 
     gpu: host_hardware.PhysicalGPU
@@ -159,6 +161,7 @@ class Assignment:
     modes: host_hardware.GPUModes = dataclasses.field(
         default_factory=host_hardware.GPUModes
     )
+    vf_numbers: tuple[tuple[str, int], ...] = ()
 
     @property
     def serves(self) -> bool:

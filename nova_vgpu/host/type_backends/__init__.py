@@ -23,6 +23,9 @@ back-end knows one way, and nothing else of the project knows its files:
 ``xe``
     Intel's SR-IOV: virtual functions have no types, and the kernel provisions
     them by itself
+``gim``
+    AMD's SR-IOV: the driver enables virtual functions when it is loaded, and
+    how the GPU is partitioned is only read
 
 A function is given to a back-end as it was found; what a back-end reads of it,
 and from where, is its own.

@@ -74,7 +74,12 @@ class XeProfiles:
             except files.Unreadable as error:
                 if not error.gone:
                     faults.append(error.as_fault(gpu.name))
-        return dataclasses.replace(gpu, vf_profiles=values.VFProfiles(**found))
+        profiles = values.VFProfiles(
+            found.get('vram_mib', ()),
+            found.get('exec_quantum_ms', ()),
+            found.get('preempt_timeout_us', ()),
+        )
+        return dataclasses.replace(gpu, vf_profiles=profiles)
 
     def set_profile(
         self, gpu: values.PciAddress, vf: int, setting: str, number: int

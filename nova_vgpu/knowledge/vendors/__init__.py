@@ -112,6 +112,10 @@ class Vendor(abc.ABC):
     type_prefixes: tuple[str, ...] = ()
     #: Whether the virtual functions of its GPUs have vGPU types.
     has_types_on_vfs = False
+    #: The driver of its GPUs that provisions virtual functions, if there is.
+    vf_driver: str | None = None
+    #: The name of a VF profile, for messages.
+    vf_profile_example = ''
     #: The cure for virtual functions that are not enabled on ``{gpu}``.
     vfs_off_cure = VFS_OFF_CURE
     #: The cure for virtual functions that show no types.
@@ -128,6 +132,10 @@ class Vendor(abc.ABC):
     def vram_mib(self, ids: values.PciIds) -> int | None:
         """The memory of a GPU for which VF profiles can be declared."""
         return None
+
+    def vf_numbers(self, ids: values.PciIds) -> tuple[int, ...]:
+        """How many VFs a GPU can have enabled; empty if unknown."""
+        return ()
 
     def model_name(self, ids: values.PciIds) -> str | None:
         """The model of the GPU, by its PCI ids."""

@@ -49,6 +49,8 @@ class Intel(vendors.Vendor):
     name = 'Intel'
     pci_id = 0x8086
     type_prefixes = ('i915',)
+    vf_driver = 'xe'
+    vf_profile_example = 'B60-1of4'
 
     def parse_vf_profile(self, text: str) -> vendors.VFProfile | None:
         match = _VF_PROFILE.fullmatch(' '.join(text.split()))

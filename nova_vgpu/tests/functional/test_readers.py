@@ -100,6 +100,7 @@ CARDS = (
     ('VFs that xe provisions', hosts.gpu('3:0.0', boards.ARC_PRO_B60, vfs=4)),
     ('VFs of i915', hosts.gpu('00:04.0', boards.UHD_770, vfs=2)),
     ('AMD', hosts.gpu('a1:00.0', boards.INSTINCT_MI210)),
+    ('AMD with GIM', hosts.mi300x('a2:00.0')),
     (
         'no driver',
         hosts.gpu('86:00.0', boards.T4, driver=None, types_ready=False),
@@ -261,6 +262,7 @@ def without_sysfs(gpu: values.PhysicalGPU) -> values.PhysicalGPU:
         driver=None,
         sriov=values.Sriov(gpu.sriov.total) if gpu.sriov else None,
         offers=tuple(map(without_facts, gpu.offers)),
+        vf_profiles=None,
         vfs=tuple(
             values.VirtualFunction(vf.address)
             if vf.vendor_vfio
@@ -269,7 +271,6 @@ def without_sysfs(gpu: values.PhysicalGPU) -> values.PhysicalGPU:
             )
             for vf in gpu.vfs
         ),
-        vf_profiles=None,
     )
 
 

@@ -121,6 +121,7 @@ def _simulated_gpus(
                 boards.L40S,
                 boards.HD_530,
                 boards.INSTINCT_MI210,
+                boards.INSTINCT_MI300X,
                 boards.NETWORK_CARD,
             )
         )

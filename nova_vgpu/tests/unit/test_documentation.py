@@ -52,6 +52,7 @@ from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import pcie_layout
 from nova_vgpu.sandbox import tree
+from nova_vgpu.tests import hosts
 from nova_vgpu.tests import plans
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -60,6 +61,7 @@ SOURCE = ROOT / 'doc' / 'source'
 EXAMPLES = SOURCE / 'examples'
 FLAVORS = EXAMPLES / 'flavors.ini'
 INTEL = EXAMPLES / 'intel-vf-profile.ini'
+AMD = EXAMPLES / 'amd-vf-profile.ini'
 NODE = 'compute1'
 
 Summary = dict[str, tuple[str, str, int]]
@@ -214,10 +216,17 @@ class TestExamples(DocumentationTestCase):
         self.assertEqual('not-provisioned', problem.code)
         self.assertIn('0 of 12', problem.message)
 
+    def test_profile_of_amd_gpus(self) -> None:
+        card = hosts.mi300x('0c:00.0', 1, 'SPX/NPS1')
+        root = self.write_host(simulation.SimulatedHost((card,)))
+        (problem,) = self.make_plan(root, AMD).problems
+        self.assertEqual('vfs-differ', problem.code)
+        self.assertIn('options gim vf_num=8', problem.cure)
+
     def test_every_option_is_in_the_example_of_every_option(self) -> None:
         parser = configparser.ConfigParser()
         # Some are for one kind of GPU only.
-        parser.read([EXAMPLES / 'every-option.conf', INTEL])
+        parser.read([EXAMPLES / 'every-option.conf', INTEL, AMD])
         written = {
             option
             for section in parser.sections()

@@ -128,6 +128,7 @@ TYPE_FILES = re.compile(
     r'mdev_supported_types|available_instances|mdev_bus|\bmdev_type\b'
     r'|creatable_vgpu_types|current_vgpu_type|vgpu_params|placement_id'
     r'|gpu_instance_id|\bbus/mdev\b|sriov_admin|vram_quota'
+    r'|accelerator_partition_profile|memory_partition_mode'
 )
 BACKENDS = 'host/type_backends/'
 #: Messages that name a file to operators, the program that is copied into

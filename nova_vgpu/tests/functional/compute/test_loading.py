@@ -46,6 +46,7 @@ class LoadingTest(testtools.TestCase):
         context = nova.privsep.sys_admin_pctxt
         self.assertTrue(context.is_entrypoint(privileged.set_type))
         self.assertTrue(context.is_entrypoint(privileged.read_modes))
+        self.assertTrue(context.is_entrypoint(privileged.read_partitions))
         self.assertFalse(context.is_entrypoint(timeout.set_type))
 
     def test_modes_that_novas_helper_reads(self) -> None:

@@ -50,6 +50,38 @@ class TestLists(test_commands.CommandTestCase):
             ['nvidia-36', 'nvidia-155'], [row['ID'] for row in rows]
         )
 
+    def test_a_gpu_with_a_vf_profile_is_shown_as_it_is_declared(self) -> None:
+        self.write(
+            hosts.mi300x('0c:00.0'),
+            hosts.mi300x('22:00.0', 1, 'SPX/NPS1'),
+            hosts.mi300x('41:00.0'),
+        )
+        config = self.directory / 'amd.conf'
+        config.write_text(
+            '[devices]\nenabled_vgpu_types = MI300X-1of8\n'
+            '[vgpu_MI300X-1of8]\ndevice_addresses = 0c:00.0, 22:00.0\n'
+        )
+        options = '--config-file', str(config)
+        rows = self.run_on_host(*options, 'gpu', 'list', '-f', 'json').json
+        self.assertEqual(
+            [
+                ('MI300X', 'VF profiles', '8/8', 8, 'ready'),
+                ('MI300X', '-', '1/8', 0, 'vfs-differ'),
+                ('MI300X', '-', '8/8', 0, 'no-types-ever'),
+            ],
+            [
+                tuple(
+                    row[name]
+                    for name in ('Model', 'Framework', 'VFs', 'vGPUs', 'State')
+                )
+                for row in rows
+            ],
+        )
+        shown = self.run_on_host(
+            *options, 'gpu', 'show', '22:00.0', '-f', 'json'
+        ).json
+        self.assertIn('options gim vf_num=8', shown['cure'])
+
     def test_a_channel_device_is_not_a_gpu(self) -> None:
         self.write(hosts.gpu('84:00.0', boards.T4))
         types = self.sysfs / 'devices/css0/0.0.26ab/mdev_supported_types'
