@@ -543,14 +543,15 @@ static nvmlReturn put_processes(struct device *device, const char *kind,
 	int i;
 
 	DEVICE(device);
-	read_table(&table, device->name, "processes", 2);
+	read_table(&table, device->name, "processes", 3);
 	*count = 0;
 	for (i = 0; i < table.count; i++) {
 		if (strcmp(table.lines[i].word[1], kind))
 			continue;
 		if (*count < room && processes)
 			processes[*count] = (struct process){
-				number(table.lines[i].word[0]), 0, NONE, NONE};
+				number(table.lines[i].word[0]), 0,
+				number(table.lines[i].word[2]), NONE};
 		++*count;
 	}
 	return *count && (!processes || room < *count) ? INSUFFICIENT_SIZE :

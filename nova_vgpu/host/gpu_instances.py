@@ -24,6 +24,7 @@ import typing
 
 from nova_vgpu import values
 from nova_vgpu.host import files
+from nova_vgpu.host import gpu_processes
 from nova_vgpu.host import nvml
 
 # nvml.h: NVML_GPU_INSTANCE_PROFILE_*, as of release 13. A GPU that does not
@@ -31,6 +32,11 @@ from nova_vgpu.host import nvml
 _PROFILES = range(0x12)
 # nvml.h: INVALID_GPU_INSTANCE_PROFILE_ID
 _TIME_SLICED = 0xFFFFFFFF
+# A process that is on none, or not said to be on one.
+_NO_INSTANCE = 0xFFFFFFFF
+# The ids of NVML_COMPUTE_INSTANCE_PROFILE_*, and how many there can be of one.
+_COMPUTE_PROFILES = range(8)
+_MOST_COMPUTE = 8
 _PREFIX = 'MIG '
 # Documentation of the driver, "MIG device nodes": gpu0/mig/gi1/access.
 _CAPABILITIES = ('driver', 'nvidia', 'capabilities')
@@ -48,6 +54,116 @@ def read_mig_types(
         found
         for number in numbers
         if (found := _read_type(library, number, profiles)) is not None
+    )
+
+
+def read_gpu_instances(
+    library: nvml.Library, handle: typing.Any
+) -> values.GPUInstances | None:
+    """All GPU instances of a GPU in MIG mode, whatever they are for.
+
+    None if NVML does not tell all of them.
+    """
+    profiles: list[values.GPUInstanceProfile] = []
+    instances: list[values.GPUInstance] = []
+    use = _read_use(library, handle)
+    for number in _PROFILES:
+        profile = library.ask(
+            'nvmlDeviceGetGpuInstanceProfileInfo',
+            _make_profile,
+            handle,
+            number,
+        )
+        if profile is None:
+            continue
+        profiles.append(profile)
+        there = _list_instances(library, handle, profile.id, profile.most)
+        if there is None:
+            return None
+        for instance in there:
+            found = library.ask(
+                'nvmlGpuInstanceGetInfo', lambda info: int(info.id), instance
+            )
+            if found is None:
+                return None
+            instances.append(
+                values.GPUInstance(
+                    found,
+                    profile.id,
+                    None if use is None else found in {*use[0], *use[1]},
+                    0 if use is None else use[0].count(found),
+                    _is_complete(library, instance),
+                )
+            )
+    return values.GPUInstances(tuple(profiles), tuple(instances))
+
+
+def _make_profile(info: typing.Any) -> values.GPUInstanceProfile:
+    return values.GPUInstanceProfile(
+        info.id,
+        nvml.parse_text(info.name).removeprefix(_PREFIX),
+        info.sliceCount,
+        info.memorySizeMB,
+        info.instanceCount,
+    )
+
+
+def _read_use(
+    library: nvml.Library, handle: typing.Any
+) -> tuple[list[int], list[int]] | None:
+    """The GPU instances of running vGPUs, and those of processes.
+
+    None if that of any is unknown.
+    """
+    vgpus = library.ask('nvmlDeviceGetActiveVgpus', list, handle)
+    if vgpus is None:
+        return None
+    of_vgpus = [
+        library.ask('nvmlVgpuInstanceGetGpuInstanceId', int, vgpu)
+        for vgpu in vgpus
+    ]
+    of_processes: list[int | None] = []
+    for function in gpu_processes.FUNCTIONS:
+        found = library.ask(
+            function, lambda its: [p.gpuInstanceId for p in its], handle
+        )
+        if found is not None:
+            of_processes += found
+        elif function in gpu_processes.REQUIRED:
+            return None
+    if not all(map(_is_known, (*of_vgpus, *of_processes))):
+        return None
+    return [*filter(_is_known, of_vgpus)], [*filter(_is_known, of_processes)]
+
+
+def _is_known(instance: int | None) -> typing.TypeGuard[int]:
+    return instance is not None and instance != _NO_INSTANCE
+
+
+def _is_complete(library: nvml.Library, instance: typing.Any) -> bool:
+    """Whether an instance has a compute instance.
+
+    So it is taken to be if NVML tells of none of their profiles.
+    """
+    counts = [
+        _count_compute_instances(library, instance, number)
+        for number in _COMPUTE_PROFILES
+    ]
+    known = [count for count in counts if count is not None]
+    return not known or any(known)
+
+
+def _count_compute_instances(
+    library: nvml.Library, instance: typing.Any, profile: int
+) -> int | None:
+    count = ctypes.c_uint()
+    return library.ask(
+        'nvmlGpuInstanceGetComputeInstances',
+        lambda _: count.value,
+        instance,
+        profile,
+        (ctypes.c_void_p * _MOST_COMPUTE)(),
+        ctypes.byref(count),
     )
 
 
@@ -82,23 +198,25 @@ def _list_profiles(
         if info is None:
             continue
         profile, name, most = info
-        count = _count(library, handle, profile, most)
-        if count is not None:
+        there = _list_instances(library, handle, profile, most)
+        if there is not None:
             text = nvml.parse_text(name).removeprefix(_PREFIX)
+            count = sum(_is_complete(library, each) for each in there)
             yield profile, (text, count)
 
 
-def _count(
+def _list_instances(
     library: nvml.Library, handle: typing.Any, profile: int, most: int
-) -> int | None:
-    """How many instances of a profile there are."""
+) -> list[ctypes.c_void_p] | None:
+    """The handles of the instances of a profile."""
     count = ctypes.c_uint()
+    room = (ctypes.c_void_p * max(most, 1))()
     return library.ask(
         'nvmlDeviceGetGpuInstances',
-        lambda _: count.value,
+        lambda _: [ctypes.c_void_p(found) for found in room[: count.value]],
         handle,
         profile,
-        (ctypes.c_void_p * max(most, 1))(),
+        room,
         ctypes.byref(count),
     )
 

@@ -74,6 +74,7 @@ def _read_gpu(
     heterogeneous = library.ask(
         'nvmlDeviceGetVgpuHeterogeneousMode', bool, handle
     )
+    is_divided = mig is not None and mig.current
     return values.GPUModes(
         ecc=library.ask('nvmlDeviceGetEccMode', _mode, handle),
         mig=mig,
@@ -85,7 +86,12 @@ def _read_gpu(
         ),
         mig_types=(
             gpu_instances.read_mig_types(library, handle)
-            if mig and mig.current
+            if is_divided
+            else None
+        ),
+        gpu_instances=(
+            gpu_instances.read_gpu_instances(library, handle)
+            if is_divided
             else None
         ),
         slots=(
@@ -102,7 +108,10 @@ def _mode(answer: tuple[int, int]) -> values.GPUMode:
 
 
 def pack(read: values.ModesRead) -> list[typing.Any]:
-    """The modes as lists, texts and numbers, for another process."""
+    """The modes as lists, texts and numbers, for another process.
+
+    Without the GPU instances one by one: only an apply needs them.
+    """
     return [
         [[str(address), *_pack_gpu(modes)] for address, modes in read.modes],
         read.driver_version,

@@ -23,10 +23,10 @@ import typing
 from nova_vgpu import values
 from nova_vgpu.host import nvml
 
-_FUNCTIONS = (
-    'nvmlDeviceGetComputeRunningProcesses',
-    'nvmlDeviceGetGraphicsRunningProcesses',
-)
+_COMPUTE = 'nvmlDeviceGetComputeRunningProcesses'
+#: The functions of NVML that list processes, and those that every GPU has.
+FUNCTIONS = (_COMPUTE, 'nvmlDeviceGetGraphicsRunningProcesses')
+REQUIRED = frozenset({_COMPUTE})
 
 
 def read_processes(
@@ -50,7 +50,7 @@ def _read_gpu(
     handle = library.find_gpu(address)
     if handle is None:
         return ()
-    answers = [library.ask(of, _list_ids, handle) or [] for of in _FUNCTIONS]
+    answers = [library.ask(of, _list_ids, handle) or [] for of in FUNCTIONS]
     return tuple(sorted({pid for answer in answers for pid in answer}))
 
 

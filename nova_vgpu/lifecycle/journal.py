@@ -43,6 +43,7 @@ _KINDS: dict[str, type[typing.Any]] = {
         values.RepairDriver,
         values.SetVFs,
         values.AwaitTypes,
+        values.SetGPUInstances,
         values.SetHeterogeneous,
         values.SetVFProfile,
         values.SetType,

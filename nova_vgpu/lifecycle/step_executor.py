@@ -32,6 +32,7 @@ from nova_vgpu.host import virtual_functions
 from nova_vgpu.host.type_backends import nvidia
 from nova_vgpu.host.type_backends import timeout
 from nova_vgpu.host.type_backends import xe
+from nova_vgpu.lifecycle import gpu_instance_executor
 from nova_vgpu.lifecycle import host_access
 from nova_vgpu.lifecycle import vgpu_executor
 from nova_vgpu.reconcile import steps
@@ -81,6 +82,9 @@ class Executor:
                 access.now,
             )
         )
+        self._gpu_instances = gpu_instance_executor.GPUInstanceExecutor(
+            access, self._read_gpu, self._exclude_claims
+        )
         # What was reported as done, and is perhaps not there yet.
         self._reported: set[values.SetVFs] = set()
 
@@ -98,6 +102,8 @@ class Executor:
                     return self._set_vfs(step)
                 case values.AwaitTypes():
                     return self._has_types(step.gpu)
+                case values.SetGPUInstances():
+                    return self._gpu_instances.attempt(step)
                 case values.SetHeterogeneous():
                     self._set_heterogeneous(step)
                 case values.SetVFProfile():

@@ -75,10 +75,17 @@ class _GPURun:
         step = self.steps.popleft()
         self.began = None
         # What servers have fits without it; the rest will fail by itself.
-        is_optional = isinstance(step, values.SetHeterogeneous)
+        is_optional = isinstance(step, values.SetHeterogeneous) or (
+            isinstance(step, values.SetGPUInstances)
+            and step.after > step.before
+        )
         # Without its driver, its functions or profiles, nothing goes on.
         is_base = isinstance(
-            step, values.RepairDriver | values.SetVFs | values.SetVFProfile
+            step,
+            values.RepairDriver
+            | values.SetVFs
+            | values.SetGPUInstances
+            | values.SetVFProfile,
         )
         if (
             event == PUT_OFF

@@ -42,28 +42,28 @@ def count_vgpus(
     :param others: the types of vGPUs that are not among these, each as often
         as the GPU has or is to have one.
     """
-    own = _find(vgpu_type, modes)
-    each = _count_each(gpu, vgpu_type, own)
+    own = find_told(vgpu_type, modes)
+    each = count_each(gpu, vgpu_type, own)
     if own is None or each is None:
         return None
     alike = 0
     by_size: collections.Counter[int | None] = collections.Counter()
     most: dict[int | None, int] = {}
     for other in others:
-        its = _find(other, modes)
+        its = find_told(other, modes)
         if its is None or its.profile_id != own.profile_id:
             continue
-        size = _size(other)
-        if size == _size(vgpu_type):
+        size = size_of(other)
+        if size == size_of(vgpu_type):
             alike += 1
         else:
             by_size[size] += 1
-            most[size] = _count_each(gpu, other, its) or 1
+            most[size] = count_each(gpu, other, its) or 1
     taken = sum(-(-by_size[size] // most[size]) for size in by_size)
     return max((own.instances - taken) * each - alike, 0)
 
 
-def _find(
+def find_told(
     vgpu_type: values.VGPUType, modes: values.GPUModes
 ) -> values.MigType | None:
     """A type as NVML tells it; by its name if its id is not known."""
@@ -79,7 +79,7 @@ def _find(
     return next(iter(by_id), None) or next(by_name, None)
 
 
-def _count_each(
+def count_each(
     gpu: values.PhysicalGPU,
     vgpu_type: values.VGPUType,
     told: values.MigType | None,
@@ -91,7 +91,8 @@ def _count_each(
     return shape.vgpus if shape else None
 
 
-def _size(vgpu_type: values.VGPUType) -> int | None:
+def size_of(vgpu_type: values.VGPUType) -> int | None:
+    """The frame buffer of a type: that of all vGPUs of an instance."""
     name = capabilities.parse_type_name(vgpu_type.name or '')
     return name.framebuffer_mib if name else None
 
@@ -100,6 +101,14 @@ def find_without_instance(
     placed: values.Assignment, names: Mapping[str, str]
 ) -> values.MigType | None:
     """The declared type, if the GPU has no GPU instance of its profile."""
+    found = find_declared(placed, names)
+    return found if found and not found.instances else None
+
+
+def find_declared(
+    placed: values.Assignment, names: Mapping[str, str]
+) -> values.MigType | None:
+    """The declared type as NVML tells it, also if the GPU offers none."""
     matches = type_matching.find_matches(
         placed.declared.name,
         [
@@ -109,5 +118,4 @@ def find_without_instance(
     )
     if len(matches) != 1:
         return None
-    found = placed.modes.find_mig_type(matches[0].id)
-    return found if found and not found.instances else None
+    return placed.modes.find_mig_type(matches[0].id)

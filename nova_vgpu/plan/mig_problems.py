@@ -42,9 +42,9 @@ def find_wrong_mode(
             'mig-off',
             str(gpu),
             f'GPU {gpu} is to serve {name}, which needs MIG mode.',
-            f'Turn it on with nvidia-smi -i {gpu} -mig 1, then enable its '
-            'VFs, then create GPU instances: sriov-manage removes existing '
-            'ones.',
+            f'Turn it on with nvidia-smi -i {gpu} -mig 1, while its VFs are '
+            'disabled and nothing uses the GPU, then run "nova-vgpu apply": '
+            'it enables the VFs and creates the GPU instances.',
         )
     if parsed.slices is None and mode.current:
         yield values.Problem(
@@ -73,9 +73,9 @@ def find_no_instance(
         str(gpu),
         f'GPU {gpu} ({where}) cannot serve {missing.name or missing.type_id}: '
         f'no GPU instance of profile {missing.profile} exists.',
-        f'Create one, after the VFs are enabled: nvidia-smi mig -i {gpu} -cgi '
-        f'{missing.profile_id} -C. sriov-manage removes those that were there '
-        'before.',
+        'Run "nova-vgpu apply". Or create one, after the VFs are enabled: '
+        f'nvidia-smi mig -i {gpu} -cgi {missing.profile_id} -C. sriov-manage '
+        'removes those that were there before.',
     )
 
 
@@ -96,8 +96,8 @@ def find_too_few(
         str(gpu),
         f'GPU {gpu} is to serve {share} vGPUs of {vgpu_type}, and its GPU '
         f'instances of profile {told.profile} have room for {counted.total}.',
-        f'Create more: nvidia-smi mig -i {gpu} -cgi {told.profile_id} -C. Or '
-        f'lower the number in {option}.',
+        'Run "nova-vgpu apply". Or create more: nvidia-smi mig -i '
+        f'{gpu} -cgi {told.profile_id} -C. Or lower the number in {option}.',
     )
 
 

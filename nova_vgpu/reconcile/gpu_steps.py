@@ -14,8 +14,9 @@
 
 ::
 
-    driver -> VFs -> types are there -> what is in the way goes
-           -> sizes may mix -> vGPUs that are to be there come back
+    driver -> VFs -> GPU instances -> types are there
+           -> what is in the way goes -> sizes may mix
+           -> vGPUs that are to be there come back
 
 That is the order in which hardware wants it: a GPU has no types without VFs,
 and its mode cannot be changed while it has a vGPU. GPUs do not wait for each
@@ -47,6 +48,7 @@ from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
+from nova_vgpu.reconcile import gpu_instance_steps
 from nova_vgpu.reconcile import policy as policies
 from nova_vgpu.reconcile import steps
 from nova_vgpu.reconcile import vf_profile_steps
@@ -133,7 +135,7 @@ def _list_inputs(
         assigned = plan.assignments_of(alone.gpu.name)[alone.index]
         if (
             policy.goes_beyond_plan
-            or not _is_in_vain(assigned, codes)
+            or not _is_in_vain(assigned, codes, policy)
             or found.may_hide_type
         ):
             yield found
@@ -162,7 +164,9 @@ def _list_functions(assigned: values.Assignment) -> frozenset[str]:
 
 
 def _is_in_vain(
-    assigned: values.Assignment, codes: Container[tuple[str, str]]
+    assigned: values.Assignment,
+    codes: Container[tuple[str, str]],
+    policy: policies.Policy,
 ) -> bool:
     """Whether no vGPU of its type can be created on the GPU.
 
@@ -172,8 +176,9 @@ def _is_in_vain(
     if assigned.type is None:
         return (gpu, 'type-not-offered') in codes
     told = assigned.modes.find_mig_type(assigned.type.id)
-    has_no_instance = told is not None and not told.instances
-    return has_no_instance or (gpu, 'mig-off') in codes
+    is_created = policy.prepares_gpus and assigned.modes.gpu_instances
+    has_no_instance = told and not told.instances and not is_created
+    return bool(has_no_instance) or (gpu, 'mig-off') in codes
 
 
 def _plan_gpu(
@@ -211,12 +216,48 @@ def _plan_gpu(
         creations += _create_ahead(found, creations, new_uuid)
     in_order: list[values.Step] = [*removals, *creations]
     if first.policy.prepares_gpus:
-        obstacle = readiness.find_obstacle(gpu)
-        is_prepared = obstacle is not None and obstacle.code in _PREPARED
-        preparation = [*prepare(gpu)] if is_prepared else []
+        repair = [
+            s for s in prepare(gpu) if isinstance(s, values.RepairDriver)
+        ]
+        if repair and gpu_instance_steps.is_declared(of_gpu):
+            # Which GPU instances there are is not known before.
+            return values.GPUSteps(str(gpu), (*repair,), refusals)
+        instances = gpu_instance_steps.plan(of_gpu, removals, creations)
+        if instances is not None and instances.refusals and not gpu.vfs:
+            return values.GPUSteps(
+                str(gpu), (), (*refusals, *instances.refusals)
+            )
+        prepared = _prepare(gpu, instances, removals)
         mix = _mix_sizes(first, creations, removals)
-        in_order = [*preparation, *removals, *mix, *creations]
+        in_order = [*prepared, *mix, *creations]
+        refusals += instances.refusals if instances is not None else ()
     return values.GPUSteps(str(gpu), tuple(in_order), refusals)
+
+
+def _prepare(
+    gpu: values.PhysicalGPU,
+    instances: gpu_instance_steps.InstanceSteps | None,
+    removals: tuple[steps.VGPUStep, ...],
+) -> list[values.Step]:
+    """What comes before vGPUs are created.
+
+    A GPU in MIG mode shows no types while it has no GPU instances.
+    """
+    obstacle = readiness.find_obstacle(gpu)
+    is_prepared = obstacle is not None and obstacle.code in _PREPARED
+    preparation = [*prepare(gpu)] if is_prepared else []
+    if instances is None:
+        return [*preparation, *removals]
+    awaited = [s for s in preparation if isinstance(s, values.AwaitTypes)]
+    enabled = [s for s in preparation if s not in awaited]
+    if instances.creations and not gpu.types:
+        awaited = [values.AwaitTypes(str(gpu))]
+    elif not instances.will_be:
+        awaited = []
+    if enabled:
+        made = [*instances.removals, *enabled, *instances.creations]
+        return [*made, *awaited, *removals]
+    return [*removals, *instances.removals, *instances.creations, *awaited]
 
 
 def _mix_sizes(

@@ -18,6 +18,7 @@ import uuid
 
 from nova_vgpu import values
 from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import mig
 
 #: What Linux 7.0 shows of virtual functions that it provisions.
 ADMIN = ('vram_quota', 'exec_quantum_ms', 'preempt_timeout_us')
@@ -29,12 +30,14 @@ _NAMESPACE = uuid.UUID('5d1f8f5e-6d5c-4f0e-9f5a-3c1c5a6f0b11')
 class Created:
     """A vGPU on a simulated GPU; ``vf`` counts its VFs from 0.
 
-    An mdev without a UUID gets one that depends on its place.
+    An mdev without a UUID gets one that depends on its place. In MIG mode it
+    is on a GPU instance.
     """
 
     type_id: str
     vf: int | None = None
     uuid: str | None = None
+    gpu_instance: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,7 +63,9 @@ class GPU:
     board without one; ``types_ready`` False one whose driver does not show its
     types yet. ``raw_numvfs`` False is a driver that requires its own tool for
     VFs; ``mixed`` is the mode for vGPUs of several sizes; with
-    ``instances``, the GPU has instances for types that are backed by MIG.
+    ``instances``, the GPU has instances for types that are backed by MIG. To
+    have the rules of GPU instances, ``mig_mode`` is on, with the ``profiles``
+    and the ``gpu_instances`` of the GPU.
 
     Without ``iommu``, no function has an IOMMU group. Otherwise the functions
     of a slot share that of their slot, as without ACS between them, and each
@@ -91,6 +96,9 @@ class GPU:
     profile: tuple[tuple[str, int, int], ...] = ()
     vf_num: int = 0
     partition: str = ''
+    mig_mode: bool = False
+    profiles: tuple[mig.Profile, ...] = ()
+    gpu_instances: tuple[mig.Instance, ...] = ()
 
     def read_profile(self, name: str, vf: int) -> int:
         """What is in a file of a virtual function, counted from 1."""
@@ -155,6 +163,8 @@ class GPU:
 
     def left(self, wanted: boards.BoardType) -> int:
         """How many more of a type fit into the GPU's memory."""
+        if self.mig_mode:
+            return sum(self.rooms(wanted).values())
         sizes = {t.id: t.framebuffer_mib for t in self.board.types}
         in_use = [sizes[created.type_id] for created in self.created]
         if not self.mixed:
@@ -166,6 +176,32 @@ class GPU:
         alike = in_use.count(wanted.framebuffer_mib)
         fitting = free // max(wanted.framebuffer_mib, 1)
         return max(min(fitting, wanted.maximum - alike), 0)
+
+    def rooms(self, wanted: boards.BoardType) -> dict[int, int]:
+        """How many more of a type fit into each GPU instance of its size."""
+        profile = mig.find_profile(self.profiles, wanted)
+        sizes = {t.id: t.framebuffer_mib for t in self.board.types}
+        found = {}
+        for instance in self.gpu_instances:
+            if profile is None or instance.profile != profile:
+                continue
+            if not instance.is_complete:
+                continue
+            held = [
+                sizes[created.type_id]
+                for created in self.created
+                if created.gpu_instance == instance.id
+            ]
+            if all(size == wanted.framebuffer_mib for size in held):
+                room = mig.count_each(profile, wanted) - len(held)
+                found[instance.id] = max(room, 0)
+        return found
+
+    def name_of(self, created: Created) -> str:
+        """The UUID of an mdev, or the name of its function in libvirt."""
+        if created.uuid is not None or created.vf is None:
+            return str(created.uuid)
+        return self.vf_addresses[created.vf].node_device_name
 
     def on(self, vf: int | None) -> tuple[Created, ...]:
         return tuple(created for created in self.created if created.vf == vf)

@@ -146,7 +146,13 @@ class Kernel(hardware.Hardware):
             for coming in self.coming
             if coming.address != address or coming.vfs is not None
         ]
-        self.update(address, types_ready=False, created=(), mixed=False)
+        self.update(
+            address,
+            types_ready=False,
+            created=(),
+            mixed=False,
+            gpu_instances=(),
+        )
 
     def detach(self, address: values.PciAddress) -> None:
         """Take a GPU from its driver for a guest, as libvirt does.
@@ -201,6 +207,7 @@ class Kernel(hardware.Hardware):
                     created=(),
                     profile=(),
                     mixed=False,
+                    gpu_instances=(),
                     types_ready=True,
                     driver=self._first_driver(gpu),
                 ).loaded()

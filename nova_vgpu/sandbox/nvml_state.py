@@ -22,60 +22,24 @@ from collections.abc import Mapping
 import dataclasses
 import pathlib
 
-from nova_vgpu.knowledge import capabilities
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host
+from nova_vgpu.sandbox import mig
 
 DRIVER_VERSION = '595.58.03'
 _LICENSED = 5
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Profile:
-    """A size of GPU instances.
-
-    ``number`` is that of ``NVML_GPU_INSTANCE_PROFILE_*``, ``id`` the one that
-    programs show; a GPU has up to ``maximum`` instances of the profile, which
-    begin at one of ``starts``.
-    """
-
-    name: str
-    number: int
-    id: int
-    slices: int
-    memory_slices: int
-    maximum: int
-    memory_mib: int
-    starts: tuple[int, ...]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class GPU:
     """A simulated GPU as NVML sees it.
 
-    With ``profiles`` it has MIG mode, which is on or off; ``instances`` are
-    the names of the profiles of its GPU instances. ``guests`` are the UUIDs of
-    the virtual machines that have its vGPUs, by the names of the vGPUs: of
-    others NVML does not tell.
+    ``guests`` are the UUIDs of the virtual machines that have its vGPUs, by
+    the names of the vGPUs: of others NVML does not tell.
     """
 
     card: host.GPU
-    profiles: tuple[Profile, ...] = ()
-    mig: bool = False
-    instances: tuple[str, ...] = ()
     guests: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
-# MIG user guide, "Supported MIG Profiles", and "nvidia-smi mig -lgip".
-A100D_PROFILES = (
-    Profile('MIG 1g.10gb', 0, 19, 1, 1, 7, 9728, (0, 1, 2, 3, 4, 5, 6)),
-    Profile('MIG 1g.10gb+me', 7, 20, 1, 1, 1, 9728, (0, 1, 2, 3, 4, 5, 6)),
-    Profile('MIG 1g.20gb', 9, 15, 1, 2, 4, 19968, (0, 2, 4, 6)),
-    Profile('MIG 2g.20gb', 1, 14, 2, 2, 3, 19968, (0, 2, 4)),
-    Profile('MIG 3g.40gb', 2, 9, 3, 4, 2, 40192, (0, 4)),
-    Profile('MIG 4g.40gb', 3, 5, 4, 4, 1, 40192, (0,)),
-    Profile('MIG 7g.80gb', 4, 0, 7, 8, 1, 80896, (0,)),
-)
 
 
 def write_state(
@@ -99,7 +63,7 @@ def write_state(
 def _write_gpu(directory: pathlib.Path, gpu: GPU, order: int) -> None:
     directory.mkdir()
     card = gpu.card
-    mode = '1 1' if gpu.mig else '0 0'
+    mode = '1 1' if card.mig_mode else '0 0'
     files: dict[str, Iterable[str]] = {
         'name': [f'NVIDIA {card.address}'],
         'vfs': [str(card.vfs)],
@@ -107,42 +71,28 @@ def _write_gpu(directory: pathlib.Path, gpu: GPU, order: int) -> None:
         'scheduler': ['1'],
         'types': map(_describe_room, card.board.types),
         'vgpus': _list_vgpus(gpu, order),
-        'processes': [],
+        'processes': _list_processes(card),
         'nvlinks': [],
     }
     if card.board.total_vfs:
         files['heterogeneous'] = [str(int(card.mixed))]
-    if gpu.profiles:
+    if card.profiles:
         files |= {
             'mig': [mode],
-            'profiles': map(_describe_profile, gpu.profiles),
-            'instances': _list_instances(gpu),
+            'profiles': map(_describe_profile, card.profiles),
+            'instances': _list_instances(card),
         }
     for name, lines in files.items():
         _write(directory / name, lines)
 
 
 def _describe_type(board_type: boards.BoardType, gpu: GPU) -> str:
-    found = find_profile(gpu, board_type)
-    shared = found.memory_mib // 1024 * 1024 if found else 0
-    each = max(shared // board_type.framebuffer_mib, 1) if found else '-'
+    found = mig.find_profile(gpu.card.profiles, board_type)
+    each = mig.count_each(found, board_type) if found else '-'
     profile = found.id if found else '-'
     return (
         f'{board_type.number} {profile} {board_type.framebuffer_mib} {each} '
         f'16 Quadro {board_type.name}'
-    )
-
-
-def find_profile(gpu: GPU, board_type: boards.BoardType) -> Profile | None:
-    """The profile of a type that is backed by MIG, by its name."""
-    name = capabilities.parse_type_name(board_type.name or '')
-    if name is None or name.slices is None:
-        return None
-    fitting = [p for p in gpu.profiles if p.slices == name.slices]
-    return min(
-        fitting,
-        key=lambda p: (p.memory_mib + 1024 < name.framebuffer_mib, p.number),
-        default=None,
     )
 
 
@@ -156,7 +106,7 @@ def _describe_room(board_type: boards.BoardType) -> str:
     )
 
 
-def _describe_profile(profile: Profile) -> str:
+def _describe_profile(profile: mig.Profile) -> str:
     starts = ','.join(map(str, profile.starts))
     return (
         f'{profile.number} {profile.id} {profile.slices} '
@@ -165,32 +115,34 @@ def _describe_profile(profile: Profile) -> str:
     )
 
 
-def _list_instances(gpu: GPU) -> Iterable[str]:
-    """Its GPU instances, one behind the other, with compute instances."""
-    by_name = {profile.name: profile for profile in gpu.profiles}
-    free = 0
-    for number, name in enumerate(gpu.instances, 1):
-        profile = by_name[name]
-        start = min(start for start in profile.starts if start >= free)
-        free = start + profile.memory_slices
-        yield f'{number} {profile.id} {start} {profile.memory_slices} 1'
+def _list_instances(card: host.GPU) -> Iterable[str]:
+    for i in card.gpu_instances:
+        yield (
+            f'{i.id} {i.profile.id} {i.start} {i.profile.memory_slices} '
+            f'{int(i.is_complete)}'
+        )
+
+
+def _list_processes(card: host.GPU) -> Iterable[str]:
+    """Those of GPU instances; their numbers do not matter."""
+    for instance in card.gpu_instances:
+        if instance.has_process:
+            yield f'{1000 + instance.id} compute {instance.id}'
 
 
 def _list_vgpus(gpu: GPU, order: int) -> Iterable[str]:
     """The vGPUs that guests have; their numbers differ from GPU to GPU."""
     by_id = {t.id: t for t in gpu.card.board.types}
     for index, created in enumerate(gpu.card.pinned()):
-        vf = created.vf
-        function = (
-            gpu.card.address if vf is None else gpu.card.vf_addresses[vf]
-        )
-        name = created.uuid or str(function)
+        name = gpu.card.name_of(created)
         if name in gpu.guests:
             found = by_id[created.type_id]
             slots = found.framebuffer_mib // 512
+            instance = created.gpu_instance
             yield (
                 f'{order * 100 + index + 1} {found.number} '
-                f'{gpu.guests[name]} {created.uuid or "-"} {index * slots} - '
+                f'{gpu.guests[name]} {created.uuid or "-"} {index * slots} '
+                f'{"-" if instance is None else instance} '
                 f'{_LICENSED} {DRIVER_VERSION} vgpu-{order}-{index} 0'
             )
 

@@ -94,7 +94,9 @@ def disable_vfs(its_kernel: 'kernel.Kernel', gpu: host.GPU) -> None:
         raise memory_tree.make_error(errno.EBUSY, str(gpu.address))
     with its_kernel.effect(f'no VFs on {gpu.address}'):
         its_kernel.expect_nothing(gpu.address)
-        its_kernel.update(gpu.address, vfs=0, created=(), profile=())
+        its_kernel.update(
+            gpu.address, vfs=0, created=(), profile=(), gpu_instances=()
+        )
 
 
 def is_mig_backed(board_type: boards.BoardType) -> bool:
@@ -198,10 +200,17 @@ def _add(
     board_type: boards.BoardType,
     where: str,
 ) -> None:
+    if gpu.mig_mode and not gpu.rooms(board_type):
+        raise memory_tree.make_error(errno.EIO, where)
     if not gpu.available(board_type, created.vf):
         raise memory_tree.make_error(errno.ENOSPC, where)
-    if is_mig_backed(board_type) and not gpu.instances:
+    if is_mig_backed(board_type) and not (gpu.instances or gpu.mig_mode):
         raise memory_tree.make_error(errno.EIO, where)
+    if gpu.mig_mode:
+        # One that has vGPUs already comes first.
+        rooms = {i: n for i, n in gpu.rooms(board_type).items() if n}
+        chosen = min(rooms, key=lambda instance: (rooms[instance], instance))
+        created = dataclasses.replace(created, gpu_instance=chosen)
     with its.effect(f'{created.uuid or "type"} {created.type_id} on {where}'):
         its.update(gpu.address, created=(*gpu.pinned(), created))
 

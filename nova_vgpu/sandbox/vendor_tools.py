@@ -14,8 +14,9 @@
 
 ``sriov-manage`` enables VFs with a stub driver: the GPU is unbound from its
 own driver, gets its VFs on ``pci-pf-stub`` and is bound to its driver again.
-If the program is killed in between, the GPU stays on the stub. ``nvidia-smi``
-switches the mode for vGPUs of several sizes.
+If the program is killed in between, the GPU stays on the stub. That removes
+its GPU instances. ``nvidia-smi`` switches the mode for vGPUs of several sizes,
+and creates and removes GPU instances.
 """
 
 from collections.abc import Callable
@@ -28,6 +29,7 @@ from nova_vgpu import values
 from nova_vgpu.host import tools
 from nova_vgpu.sandbox import host
 from nova_vgpu.sandbox import kernel
+from nova_vgpu.sandbox import nvidia_smi_mig
 from nova_vgpu.sandbox import stores
 from nova_vgpu.sandbox import tree
 
@@ -50,6 +52,8 @@ class Behaviour:
     idle: set[str] = dataclasses.field(default_factory=set)
     #: How often another process has the GPU open.
     locked: int = 0
+    #: How often nvidia-smi finds the GPU in use by another process.
+    in_use: int = 0
     #: How often sriov-manage fails when the GPU is on the other driver.
     abandons: int = 0
 
@@ -162,7 +166,7 @@ class VendorTools:
 
     def _switch(self, arguments: Sequence[str]) -> tools.Finished:
         match list(arguments):
-            case ['vgpu', '-shm', '0' | '1' as mode, '-i', which]:
+            case [*rest, '-i', which]:
                 pass
             case _:
                 return tools.Finished(2, 'Invalid combination of arguments')
@@ -177,6 +181,35 @@ class VendorTools:
         if not seen:
             return tools.Finished(6, 'No devices were found')
         (gpu,) = seen
+        match rest:
+            case ['vgpu', '-shm', '0' | '1' as mode]:
+                return self._set_mixed(gpu, which, mode)
+            case ['mig', *action]:
+                return self._set_instances(gpu, action)
+        return tools.Finished(2, 'Invalid combination of arguments')
+
+    def _set_instances(
+        self, gpu: host.GPU, action: Sequence[str]
+    ) -> tools.Finished:
+        if not gpu.mig_mode:
+            return tools.Finished(3, 'MIG mode is not enabled')
+        if self.behaviour.in_use:
+            self.behaviour.in_use -= 1
+            return tools.Finished(19, 'In use by another client')
+        match list(action):
+            case ['-cgi', profiles, '-C']:
+                return nvidia_smi_mig.create(self._kernel, gpu, profiles)
+            case ['-dci', '-gi', number]:
+                return nvidia_smi_mig.destroy_compute(
+                    self._kernel, gpu, number
+                )
+            case ['-dgi', '-gi', number]:
+                return nvidia_smi_mig.destroy(self._kernel, gpu, number)
+        return tools.Finished(2, 'Invalid combination of arguments')
+
+    def _set_mixed(
+        self, gpu: host.GPU, which: str, mode: str
+    ) -> tools.Finished:
         mixed = mode == '1'
         if gpu.mixed != mixed:
             if gpu.created:

@@ -40,6 +40,7 @@ from nova_vgpu.lifecycle import step_runner
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import machine as machines
+from nova_vgpu.sandbox import modes
 from nova_vgpu.tests import hosts
 
 T4 = '0000:84:00.0'
@@ -145,6 +146,9 @@ class LiveHost(fixtures.Fixture):
             'now': kernel.clock.now,
             'complete': self.complete,
         }
+        if any(gpu.mig_mode for gpu in kernel.get_gpus()):
+            # Without one in MIG mode, what NVML tells makes no difference.
+            arguments['read_modes'] = lambda _host: modes.read_modes(kernel)
         return host_access.HostAccess(**(arguments | others))
 
     def complete(self, host: values.Host) -> values.Host:
@@ -183,6 +187,9 @@ class LiveHost(fixtures.Fixture):
             described[f'{card.address} driver'] = card.bound_driver
             described[f'{card.address} VFs'] = card.vfs
             described[f'{card.address} partition'] = card.partition
+            described[f'{card.address} GPU instances'] = sorted(
+                (i.profile.name, i.is_complete) for i in card.gpu_instances
+            )
             if card.board.vf_memory_mib:
                 profiles = sorted(entry for entry in card.profile if entry[2])
                 described[f'{card.address} profiles'] = profiles

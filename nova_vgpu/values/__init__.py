@@ -51,6 +51,9 @@ from nova_vgpu.values.host_hardware import VFProfiles as VFProfiles
 from nova_vgpu.values.host_hardware import VGPU as VGPU
 from nova_vgpu.values.host_hardware import VGPUType as VGPUType
 from nova_vgpu.values.host_hardware import VirtualFunction as VirtualFunction
+from nova_vgpu.values.mig import GPUInstance as GPUInstance
+from nova_vgpu.values.mig import GPUInstanceProfile as GPUInstanceProfile
+from nova_vgpu.values.mig import GPUInstances as GPUInstances
 from nova_vgpu.values.mig import MigType as MigType
 from nova_vgpu.values.pcie import Bridge as Bridge
 from nova_vgpu.values.pcie import Connection as Connection
@@ -106,6 +109,7 @@ from nova_vgpu.values.step import DriftReport as DriftReport
 from nova_vgpu.values.step import GPUSteps as GPUSteps
 from nova_vgpu.values.step import Refusal as Refusal
 from nova_vgpu.values.step import RepairDriver as RepairDriver
+from nova_vgpu.values.step import SetGPUInstances as SetGPUInstances
 from nova_vgpu.values.step import SetHeterogeneous as SetHeterogeneous
 from nova_vgpu.values.step import SetMdev as SetMdev
 from nova_vgpu.values.step import SetType as SetType

@@ -424,6 +424,7 @@ class GPUModes:
     instances are known; None if MIG mode is off or nothing is known.
     ``slots`` are those of the types in heterogeneous mode; None if they are
     not known.
+    ``gpu_instances`` are all GPU instances; the same holds.
     """
 
     ecc: GPUMode | None = None
@@ -432,6 +433,7 @@ class GPUModes:
     scheduler: SchedulerPolicy | None = None
     mig_types: tuple[mig_values.MigType, ...] | None = None
     slots: tuple[vgpu_slots.TypeSlots, ...] | None = None
+    gpu_instances: mig_values.GPUInstances | None = None
 
     def find_mig_type(self, type_id: str) -> mig_values.MigType | None:
         """The GPU instances of a type; None if they are not known."""

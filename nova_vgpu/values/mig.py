@@ -30,3 +30,41 @@ class MigType:
     profile: str
     instances: int
     vgpus: int | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GPUInstanceProfile:
+    """A size of GPU instances; a GPU has ``most`` of them at most."""
+
+    id: int
+    name: str
+    slices: int
+    memory_mib: int
+    most: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GPUInstance:
+    """A GPU instance that exists.
+
+    ``is_used`` says whether it has a vGPU or a process, None if that is
+    unknown; ``vgpus`` counts those of guests that run. It ``is_complete`` with
+    a compute instance: without one it has no vGPUs.
+    """
+
+    id: int
+    profile_id: int
+    is_used: bool | None
+    vgpus: int = 0
+    is_complete: bool = True
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class GPUInstances:
+    """The GPU instances of a GPU, of whatever profile, and the profiles."""
+
+    profiles: tuple[GPUInstanceProfile, ...] = ()
+    instances: tuple[GPUInstance, ...] = ()
+
+    def list_of(self, profile_id: int) -> tuple[GPUInstance, ...]:
+        return tuple(i for i in self.instances if i.profile_id == profile_id)

@@ -61,6 +61,27 @@ class AwaitTypes:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SetGPUInstances:
+    """Create GPU instances of a profile, or remove some that are not used.
+
+    ``before`` and ``after`` count all instances of the profile on the GPU.
+    """
+
+    gpu: str
+    profile_id: int
+    profile: str
+    before: int
+    after: int
+
+    def __str__(self) -> str:
+        number = abs(self.after - self.before)
+        what = f'GPU instance{"" if number == 1 else "s"} of {self.profile}'
+        if self.after > self.before:
+            return f'create {number} {what} on GPU {self.gpu}'
+        return f'remove {number} {what} from GPU {self.gpu}'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SetHeterogeneous:
     """Let a GPU hold vGPUs of different sizes (heterogeneous mode) or not."""
 
@@ -138,6 +159,7 @@ Step = (
     RepairDriver
     | SetVFs
     | AwaitTypes
+    | SetGPUInstances
     | SetHeterogeneous
     | SetVFProfile
     | SetType

@@ -21,8 +21,12 @@ import testtools
 from nova_vgpu import values
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
+from nova_vgpu.sandbox import mig as mig_rules
+from nova_vgpu.sandbox import modes
 from nova_vgpu.sandbox import nvml_state
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import live
+from nova_vgpu.tests import migs
 from nova_vgpu.tests.functional import fake_nvml
 
 UNINITIALIZED = {'error': 1}
@@ -54,11 +58,27 @@ def a40(*created: simulation.Created, mixed: bool = False) -> nvml_state.GPU:
 
 def a100(*instances: str, mig: bool = True) -> nvml_state.GPU:
     return nvml_state.GPU(
-        hosts.gpu(A100, boards.A100D, vfs=16),
-        nvml_state.A100D_PROFILES,
-        mig,
-        instances,
+        dataclasses.replace(
+            hosts.gpu(A100, boards.A100D, vfs=16),
+            mig_mode=mig,
+            profiles=mig_rules.A100D_PROFILES,
+            gpu_instances=mig_rules.lay_out(
+                mig_rules.A100D_PROFILES, instances
+            ),
+        )
     )
+
+
+PROFILES = values.GPUInstances(
+    tuple(
+        values.GPUInstanceProfile(
+            p.id,
+            p.name.removeprefix('MIG '),
+            *(p.slices, p.memory_mib, p.maximum),
+        )
+        for p in sorted(mig_rules.A100D_PROFILES, key=lambda p: p.number)
+    )
+)
 
 
 class NVMLTestCase(testtools.TestCase):
@@ -578,6 +598,7 @@ class TestReaders(testtools.TestCase):
                         values.GPUMode(False, False),
                         values.GPUMode(True, True),
                         mig_types=(),
+                        gpu_instances=PROFILES,
                     ),
                 ),
             ),
@@ -623,6 +644,82 @@ class TestReaders(testtools.TestCase):
                 ),
             )
             self.assertIn(f'slots={expected!r}', found)
+
+    def test_they_are_those_of_the_simulated_machine(self) -> None:
+        """Whose modes many tests take in place of NVML's."""
+        guest = f'GRID {migs.TWO}'
+        machine = live.LiveHost(
+            migs.gpu('2g.20gb', '2g.20gb', '1g.10gb', '1g.10gb', vfs=8)
+        )
+        self.useFixture(machine)
+        machine.boot('ai', migs.FIRST, guest)
+        machine.set_type(migs.SECOND, guest)  # NVML does not show it
+        kernel = machine.machine.kernel
+        (card,) = kernel.get_gpus()
+        *others, half_made, busy = card.gpu_instances
+        kernel.update(
+            card.address,
+            gpu_instances=(
+                *others,
+                dataclasses.replace(half_made, is_complete=False),
+                dataclasses.replace(busy, has_process=True),
+            ),
+        )
+        kernel.settle()
+        (card,) = kernel.get_gpus()
+        first = values.PciAddress.parse(migs.FIRST)
+        seen = nvml_state.GPU(card, {first.node_device_name: VM})
+        expected = modes.read_modes(kernel).of(card.address)
+        assert expected.gpu_instances is not None
+        self.assertEqual(
+            [
+                (1, True, 1, True),
+                (2, False, 0, True),
+                (half_made.id, False, 0, False),
+                (busy.id, True, 0, True),
+            ],
+            sorted(
+                (i.id, i.is_used, i.vgpus, i.is_complete)
+                for i in expected.gpu_instances.instances
+            ),
+        )
+        found = self.read('gpu_modes.read_modes', seen)
+        self.assertIn(f'gpu_instances={expected.gpu_instances!r}', found)
+        self.assertIn(f'mig_types={expected.mig_types!r}', found)
+
+    def test_gpu_instances_whose_use_nvml_does_not_tell(self) -> None:
+        for function, error, expected in (
+            ('nvmlDeviceGetActiveVgpus', 3, 'is_used=None'),
+            ('nvmlVgpuInstanceGetGpuInstanceId', 999, 'is_used=None'),
+            ('nvmlDeviceGetComputeRunningProcesses_v3', 4, 'is_used=None'),
+            ('nvmlDeviceGetGraphicsRunningProcesses_v3', 3, 'is_used=False'),
+            ('nvmlGpuInstanceGetComputeInstances', 3, 'is_complete=True'),
+            ('nvmlGpuInstanceGetInfo', 4, 'gpu_instances=None'),
+            ('nvmlDeviceGetGpuInstances', 4, 'gpu_instances=None'),
+        ):
+            self.library = self.useFixture(
+                fake_nvml.FakeNVML(a100('MIG 1g.10gb', 'MIG 1g.10gb'))
+            )
+            self.library.path(A100, 'vgpus').write_text(
+                f'7 {A100_1_10C} {VM} {MDEV} 0 1 5 595.58.03 vgpu-1 0\n'
+            )
+            self.library.fail(f'{function} {error}')
+            found = self.library.run(
+                'from nova_vgpu import values\n'
+                'from nova_vgpu.host import gpu_modes\n'
+                f'address = values.PciAddress.parse({A100!r})\n'
+                'print(gpu_modes.read_gpus([address]))'
+            )
+            self.assertIn(expected, found, function)
+
+    def test_a_process_that_is_on_no_instance(self) -> None:
+        """It may be on any."""
+        found = self.read(
+            'gpu_modes.read_modes',
+            a100('MIG 1g.10gb'),
+            processes='17 compute -\n',
+        )
+        self.assertIn('is_used=None', found)
 
     def test_gpu_instances_that_nvml_does_not_tell_everything_of(self) -> None:
         for function, error, expected in (

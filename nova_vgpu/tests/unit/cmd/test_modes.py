@@ -62,7 +62,13 @@ class InstancesNVML(test_gpu_modes.FakeNVML):
         if number not in known:
             raise test_gpu_modes.FakeNVMLError
         profile, name, most = known[number]
-        return types.SimpleNamespace(id=profile, name=name, instanceCount=most)
+        return types.SimpleNamespace(
+            id=profile,
+            name=name,
+            instanceCount=most,
+            sliceCount=number + 1,
+            memorySizeMB=9728 * (number + 1),
+        )
 
     def nvmlDeviceGetGpuInstances(
         self, _gpu: object, profile: int, _room: object, count: typing.Any

@@ -36,6 +36,7 @@ from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import machine as machines
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
+from nova_vgpu.tests import migs
 
 _FILE_CALLS = ('write', 'fsync', 'replace', 'link', 'unlink', 'ftruncate')
 
@@ -423,3 +424,21 @@ class TestProvisioning(CrashTestCase):
         )
         self.machine.libvirt.start_guest('ai')
         self.try_apply(f'{EQUAL}exec_quantum_ms = 20\n')
+
+
+class TestGPUInstances(CrashTestCase):
+    """One without a compute instance, as others, does not stay in the way."""
+
+    def list_gpus(self) -> tuple[simulation.GPU, ...]:
+        return (migs.gpu('1g.10gb', '2g.20gb'),)
+
+    def test_from_a_bare_host(self) -> None:
+        """sriov-manage removes the instances that were there."""
+        self.try_apply(migs.declare(**{migs.THREE: 1, migs.ONE: 2}))
+
+    def test_from_others_beside_a_server(self) -> None:
+        self.host.apply(migs.declare(**{migs.TWO: 1, migs.ONE: 3}))
+        self.host.boot('ai', migs.FIRST, f'GRID {migs.TWO}')
+        shutil.rmtree(self.host.path / 'state')
+        ahead = 'vgpu_creation = ahead'
+        self.try_apply(migs.declare(ahead, **{migs.TWO: 2, migs.ONE: 1}))

@@ -12,6 +12,8 @@
 
 """The vendor's programs on a simulated kernel."""
 
+import dataclasses
+import errno
 import pickle
 import typing
 
@@ -25,11 +27,16 @@ from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import kernel
 from nova_vgpu.sandbox import vendor_tools
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import migs
 
 GPU, OTHER, T4 = '0000:41:00.0', '0001:c8:00.0', '0000:84:00.0'
 UUID = '1aaaaaaa-0000-4000-8000-000000000000'
 SRIOV_MANAGE = '/usr/lib/nvidia/sriov-manage'
 NVIDIA_SMI = '/usr/bin/nvidia-smi'
+VF_TYPE = (
+    *('bus', 'pci', 'devices', migs.FIRST),
+    *('nvidia', 'current_vgpu_type'),
+)
 
 
 class ToolsTest(testtools.TestCase):
@@ -204,6 +211,70 @@ class TestMixedSizes(ToolsTest):
     def test_it_does_not_see_a_gpu_on_another_driver(self) -> None:
         self.boot(hosts.gpu(GPU, boards.A40, driver='pci-pf-stub'))
         self.assertIn('No devices', self.switch().output)
+
+
+class TestGPUInstances(ToolsTest):
+    """Instances of all profiles share the slices of the GPU."""
+
+    def start(self, *instances: str, **state: typing.Any) -> None:
+        self.boot(dataclasses.replace(migs.gpu(*instances, vfs=8), **state))
+
+    def run_mig(self, *action: str) -> int:
+        argv = ('mig', *action, '-i', migs.ADDRESS)
+        return self.run_tool(NVIDIA_SMI, *argv).code
+
+    def list(self) -> list[tuple[int, str, int, bool]]:
+        return [
+            (i.id, i.profile.name, i.start, i.is_complete)
+            for i in self.kernel.gpus[0].gpu_instances
+        ]
+
+    def test_they_do_not_overlap(self) -> None:
+        self.start()
+        self.assertEqual(0, self.run_mig('-cgi', '9,14', '-C'))
+        self.assertEqual(
+            [(1, 'MIG 3g.40gb', 0, True), (2, 'MIG 2g.20gb', 4, True)],
+            self.list(),
+        )
+        for profile in ('9', '5', '14'):
+            self.assertEqual(23, self.run_mig('-cgi', profile, '-C'))
+        self.assertEqual(0, self.run_mig('-cgi', '19', '-C'))
+        self.assertEqual((3, 'MIG 1g.10gb', 6, True), self.list()[-1])
+
+    def test_the_compute_instance_goes_first(self) -> None:
+        self.start('2g.20gb', '1g.10gb')
+        self.assertEqual(19, self.run_mig('-dgi', '-gi', '1'))
+        self.assertEqual(0, self.run_mig('-dci', '-gi', '1'))
+        self.assertEqual(0, self.run_mig('-dgi', '-gi', '1'))
+        self.assertEqual([(2, 'MIG 1g.10gb', 2, True)], self.list())
+        self.assertEqual(6, self.run_mig('-dgi', '-gi', '1'))
+
+    def test_one_in_use_stays(self) -> None:
+        self.start('1g.10gb', '1g.10gb')
+        self.kernel.files.write('699', *VF_TYPE)
+        self.assertEqual(19, self.run_mig('-dci', '-gi', '1'))
+        self.assertEqual(0, self.run_mig('-dci', '-gi', '2'))
+        self.kernel.files.write('0', *VF_TYPE)
+        self.assertEqual(0, self.run_mig('-dci', '-gi', '1'))
+
+    def test_a_type_needs_a_complete_instance_of_its_profile(self) -> None:
+        self.start('2g.20gb', '1g.10gb')
+        self.run_mig('-dci', '-gi', '2')
+        error = self.assertRaises(
+            OSError, self.kernel.files.write, '699', *VF_TYPE
+        )
+        self.assertEqual(errno.EIO, error.errno)
+        self.kernel.files.write('700', *VF_TYPE)
+
+    def test_sriov_manage_removes_them(self) -> None:
+        for vfs, action in ((0, '-e'), (8, '-d')):
+            self.boot(migs.gpu('1g.10gb', vfs=vfs))
+            self.run_tool(SRIOV_MANAGE, action, migs.ADDRESS)
+            self.assertEqual([], self.list(), action)
+
+    def test_without_mig_mode(self) -> None:
+        self.start(mig_mode=False)
+        self.assertNotEqual(0, self.run_mig('-cgi', '19', '-C'))
 
 
 class TestPrograms(ToolsTest):
