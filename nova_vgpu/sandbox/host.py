@@ -120,6 +120,11 @@ class GPU:
         return self.board.driver if self.driver == 'default' else self.driver
 
     @property
+    def bound_vf_driver(self) -> str | None:
+        default = self.vf_driver == 'default'
+        return self.board.driver if default else self.vf_driver
+
+    @property
     def vf_addresses(self) -> tuple[values.PciAddress, ...]:
         board = self.board
         every = values.Sriov(

@@ -76,7 +76,7 @@ def _devices_of(gpu: host.GPU) -> Iterator[Element]:
     yield device
     yield from _mdevs(gpu, gpu.address, None)
     for index, address in enumerate(gpu.vf_addresses):
-        device, capability = _pci(address, gpu, board.driver)
+        device, capability = _pci(address, gpu, gpu.bound_vf_driver)
         physical = _child(capability, 'capability', type='phys_function')
         physical.append(_address(gpu.address))
         if gpu.types_on_vfs and not gpu.vendor_vfio:

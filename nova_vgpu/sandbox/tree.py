@@ -145,10 +145,7 @@ class RenderedGPU:
     def _make_virtual(self, index: int) -> dict[str, Node]:
         gpu = self.gpu
         address = self.vfs[index]
-        driver = gpu.vf_driver
-        if driver == 'default':
-            driver = gpu.board.driver
-        found = self._make_function(address, driver)
+        found = self._make_function(address, gpu.bound_vf_driver)
         found['physfn'] = Link(self.place(str(gpu.address)))
         if gpu.types_on_vfs and gpu.vendor_vfio:
             found['nvidia'] = Directory(

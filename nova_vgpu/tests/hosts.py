@@ -141,9 +141,7 @@ def _is_gpu(card: simulation.GPU) -> bool:
 def _make_vf(
     card: simulation.GPU, index: int, address: values.PciAddress
 ) -> values.VirtualFunction:
-    driver = card.vf_driver
-    if driver == 'default':
-        driver = card.board.driver
+    driver = card.bound_vf_driver
     if not card.types_on_vfs:
         return values.VirtualFunction(address, driver)
     if not card.vendor_vfio:
