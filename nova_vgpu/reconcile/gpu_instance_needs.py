@@ -35,10 +35,11 @@ from nova_vgpu.reconcile import steps
 class Needs:
     """Numbers of instances, by the ids of their profiles.
 
-    ``all`` counts the vGPUs that are there and stay as well.
+    ``held`` are for vGPUs that are there and stay, or that come back.
     """
 
     declared: collections.Counter[int]
+    held: collections.Counter[int]
     all: collections.Counter[int]
 
 
@@ -82,6 +83,7 @@ def count(
         others[kind] += 1
     return Needs(
         _count_instances(declared, most),
+        _count_instances(others, most),
         _count_instances(declared | others, most),
     )
 

@@ -54,8 +54,7 @@ class _GPUState:
 
     gpu: values.PhysicalGPU
     there: values.GPUInstances
-    needed: _Counts
-    declared: _Counts
+    needs: gpu_instance_needs.Needs
     removable: frozenset[int]
 
     def count(self, profile_id: int) -> int:
@@ -65,7 +64,7 @@ class _GPUState:
         """Those that stay although they are more than is declared."""
         there = self.there.list_of(profile_id)
         stays = [i for i in there if i.id not in self.removable]
-        return stays[self.declared[profile_id] :]
+        return stays[self.needs.declared[profile_id] :]
 
 
 def plan(
@@ -88,7 +87,7 @@ def plan(
         return None
     gpu = assigned.gpu
     removable = list_removable(gpu, assigned.modes, gone)
-    state = _GPUState(gpu, there, needed.all, needed.declared, removable)
+    state = _GPUState(gpu, there, needed, removable)
     if gpu.sriov is not None and not gpu.vfs:
         return _plan_anew(state)
     return _plan_difference(state)
@@ -151,7 +150,7 @@ def _plan_anew(state: _GPUState) -> InstanceSteps:
 def _plan_difference(state: _GPUState) -> InstanceSteps:
     kept = _list_kept(state)
     left = _count(kept)
-    missing = [p for p in _sort(state) if state.needed[p.id] > left[p.id]]
+    missing = [p for p in _sort(state) if state.needs.all[p.id] > left[p.id]]
     is_idle = len(state.removable) == len(state.there.instances)
     if missing and is_idle:
         # Smaller ones may be where a larger one has to be.
@@ -169,7 +168,7 @@ def _plan_difference(state: _GPUState) -> InstanceSteps:
         for instance in state.list_stuck(profile.id)
     ]
     planned = sum(step.after - step.before for step in found.creations)
-    if stuck and planned < (state.needed - left).total():
+    if stuck and planned < (state.needs.all - left).total():
         because = 'and GPU instances that are to be created have no room'
         refusal = _refuse(state, stuck, because)
         return dataclasses.replace(found, refusals=(refusal,))
@@ -185,7 +184,7 @@ def _list_kept(state: _GPUState) -> list[values.GPUInstance]:
         idle = [
             i for i in instances if i.id in state.removable and i.is_complete
         ]
-        room = max(state.needed[profile.id] - len(stays), 0)
+        room = max(state.needs.all[profile.id] - len(stays), 0)
         kept += [*stays, *idle[:room]]
     return kept
 
@@ -202,23 +201,25 @@ def _combine(
     for profile in profiles:
         slices -= profile.slices * left[profile.id]
         memory -= profile.memory_mib * left[profile.id]
-    creations = []
-    after = left.total()
-    for profile in _sort(state):
-        number = min(
-            max(state.needed[profile.id] - left[profile.id], 0),
-            max(slices, 0) // max(profile.slices, 1),
-            max(memory, 0) // max(profile.memory_mib, 1),
-        )
-        slices -= profile.slices * number
-        memory -= profile.memory_mib * number
-        after += number
-        there = left[profile.id]
-        creations.append(_change(state, profile, there, there + number))
+    after = left.copy()
+    # What servers have comes before what they may have.
+    for wanted in (state.needs.held, state.needs.all):
+        for profile in _sort(state):
+            number = min(
+                max(wanted[profile.id] - after[profile.id], 0),
+                max(slices, 0) // max(profile.slices, 1),
+                max(memory, 0) // max(profile.memory_mib, 1),
+            )
+            slices -= profile.slices * number
+            memory -= profile.memory_mib * number
+            after[profile.id] += number
+    creations = [
+        _change(state, p, left[p.id], after[p.id]) for p in _sort(state)
+    ]
     return InstanceSteps(
         tuple(step for step in removals if step),
         tuple(step for step in creations if step),
-        will_be=after,
+        will_be=after.total(),
     )
 
 

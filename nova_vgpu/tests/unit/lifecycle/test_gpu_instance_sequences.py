@@ -198,7 +198,8 @@ class Life(stateful.RuleBasedStateMachine):
         for assigned in made.assignments:
             number = self.numbers[assigned.declared.name]
             assert assigned.capacity is not None
-            assert number in (None, assigned.capacity.total), assigned.capacity
+            # More if there are idle vGPUs of the type: they stay.
+            assert assigned.capacity.total >= (number or 1), assigned.capacity
 
     def _card(self) -> simulation.GPU:
         return self.kernel.get(_GPU)

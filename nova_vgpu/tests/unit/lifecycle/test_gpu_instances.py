@@ -155,6 +155,17 @@ class TestCreating(GPUInstancesTestCase):
         self.assertEqual(['1g.10gb'] * 3 + ['2g.20gb'], self.instances())
         self.host.machine.libvirt.start_guest('ai')
 
+    def test_servers_come_before_what_is_declared(self) -> None:
+        """Three of the declared type would leave room for one of them."""
+        self.apply(**{migs.ONE: 7})
+        for server, function in (('a', migs.FIRST), ('b', migs.SECOND)):
+            self.host.boot(server, function, f'GRID {migs.ONE}')
+        self.kernel.reboot()
+        self.assertEqual([], self.apply(**{migs.TWO: None}).failures)
+        self.assertEqual(['1g.10gb'] * 2 + ['2g.20gb'] * 2, self.instances())
+        self.host.machine.libvirt.start_guest('a')
+        self.host.machine.libvirt.start_guest('b')
+
 
 class TestRemoving(GPUInstancesTestCase):
     def test_idle_ones_that_are_not_needed(self) -> None:
@@ -233,6 +244,13 @@ class TestRemoving(GPUInstancesTestCase):
         (refusal,) = outcome.refusals
         self.assertIn('perhaps in use', refusal.message)
 
+    def test_what_was_created_after_the_plan(self) -> None:
+        self.boot('2g.20gb', vfs=8)
+        step = values.SetGPUInstances(migs.ADDRESS, 14, '2g.20gb', 0, 2)
+        asked = apply.ManualSteps((values.GPUSteps(migs.ADDRESS, (step,)),))
+        apply.execute(self.host.access, lambda _: asked, live.Recorder())
+        self.assertEqual(['2g.20gb'] * 2, self.instances())
+
     def test_what_began_after_the_plan(self) -> None:
         self.boot('3g.40gb', vfs=8)
         step = values.SetGPUInstances(migs.ADDRESS, 9, '3g.40gb', 1, 0)
@@ -274,12 +292,12 @@ class TestFailures(GPUInstancesTestCase):
             ('hanging', 'timed out'),
             ('missing', 'no such file'),
         ):
-            for name in (migs.TWO, migs.ONE):  # one is created, one removed
-                self.boot('2g.20gb', '2g.20gb', '1g.10gb', vfs=8)
+            for number in (3, 1):  # one is created, one is removed
+                self.boot('2g.20gb', '2g.20gb', vfs=8)
                 behaviour = self.host.machine.tools.behaviour
                 getattr(behaviour, faults).add('nvidia-smi')
-                outcome = self.apply(**{name: 3})
-                self.assertIn(words, str(outcome.failures[0]), faults)
+                (failure,) = self.apply(**{migs.TWO: number}).failures
+                self.assertIn(words, str(failure), faults)
 
     def test_nvml_fails_after_the_plan(self) -> None:
         answers = [modes.read_modes(self.kernel)]

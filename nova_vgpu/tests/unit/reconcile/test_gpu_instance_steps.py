@@ -106,10 +106,25 @@ class TestNeeds(testtools.TestCase):
         )
 
     def test_what_is_missing_is_not_more_than_there_is_room_for(self) -> None:
-        """Two slices are in use."""
+        """Slices or memory are in use."""
         used = values.GPUInstance(1, 35, True)
-        found = self.plan(modes=make_modes(used), **{'1-24Q': 4})
-        self.assertEqual([f'{SMALL}: 0 -> 2'], found)
+        small, large, whole = PROFILES
+        for slices, memory_mib, expected in (
+            (2, 48512, 2),
+            (1, 73000, 1),
+            (3, 1000, 1),
+        ):
+            other = dataclasses.replace(
+                large, slices=slices, memory_mib=memory_mib
+            )
+            modes = dataclasses.replace(
+                make_modes(),
+                gpu_instances=values.GPUInstances(
+                    (small, other, whole), (used,)
+                ),
+            )
+            found = self.plan(modes=modes, **{'1-24Q': 4})
+            self.assertEqual([f'{SMALL}: 0 -> {expected}'], found)
 
 
 class TestRemovable(testtools.TestCase):
