@@ -91,7 +91,7 @@ def find_obstacle(
     is_number = len(gpu.vfs) == number
     if is_number and partition is not None:
         if partitions.mode is None:
-            return readiness.Obstacle(
+            return _obstacle(
                 'vf-profile-unsupported',
                 f'its partition is to be {partition} ({option}) and cannot be '
                 'read, which only root may, on the host itself',
@@ -99,7 +99,7 @@ def find_obstacle(
             )
         accelerator = partition.partition('/')[0]
         if accelerator not in (*partitions.accelerator, *_all(partitions)):
-            return readiness.Obstacle(
+            return _obstacle(
                 'vf-profile-unsupported',
                 f'its partition is to be {partition} ({option}), and with '
                 f'{number} VFs its accelerator partition is '
@@ -112,7 +112,12 @@ def find_obstacle(
         finding += f' ({option})'
     cures = [] if is_number else [_set_number(placed, number)]
     cures += _set_partition(gpu, partitions, is_number, partition)
-    return readiness.Obstacle('vfs-differ', finding, ' '.join(cures))
+    return _obstacle('vfs-differ', finding, ' '.join(cures))
+
+
+def _obstacle(code: str, finding: str, cure: str) -> readiness.Obstacle:
+    """An obstacle, which is an error of its GPU (values.Severity.ERROR)."""
+    return readiness.Obstacle(code, finding, cure)
 
 
 def _all(partitions: values.Partitions) -> Sequence[str]:
