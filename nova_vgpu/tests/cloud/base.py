@@ -35,6 +35,7 @@ from nova_vgpu.cloud import reader
 from nova_vgpu.tests import placements
 from nova_vgpu.tests import proxy
 from nova_vgpu.tests.cloud import accounts
+from nova_vgpu.tests.cloud import client_process
 from nova_vgpu.tests.cloud import filling
 from nova_vgpu.tests.cloud import running
 from nova_vgpu.tests.cloud import scene
@@ -47,8 +48,14 @@ Read = Callable[[reader.Cloud], object]
 OPENSTACK = pathlib.Path(sys.executable).with_name('openstack')
 
 
+class Started(typing.NamedTuple):
+    cloud: running.RunningCloud
+    connection: sdk_connection.Connection
+    client: client_process.ClientProcess
+
+
 @functools.cache
-def _start_cloud() -> tuple[running.RunningCloud, sdk_connection.Connection]:
+def _start_cloud() -> Started:
     """One for all tests of a process: it takes some seconds to start.
 
     The connection has been used, so that it does not ask services for their
@@ -59,24 +66,26 @@ def _start_cloud() -> tuple[running.RunningCloud, sdk_connection.Connection]:
     atexit.register(cloud.cleanUp)
     connection = cloud.connect()
     filling.fill(connection)
-    return cloud, connection
+    client = cloud.useFixture(client_process.ClientProcess(cloud.path))
+    return Started(cloud, connection, client)
 
 
 class CloudTest(testtools.TestCase):
     """One cloud for the tests of all classes, which leave it as it was.
 
-    Some run the program, each time in a process of its own. The others use
-    the reader of the commands, which takes less time.
+    Some run commands, each time in a process of its own. The others use the
+    reader of the commands, which takes less time.
     """
 
     cloud: typing.ClassVar[running.RunningCloud]
     connection: typing.ClassVar[sdk_connection.Connection]
+    client: typing.ClassVar[client_process.ClientProcess]
     placement: typing.ClassVar[filling.Placement]
 
     @classmethod
     def setUpClass(cls) -> None:
         super().setUpClass()
-        cls.cloud, cls.connection = _start_cloud()
+        cls.cloud, cls.connection, cls.client = _start_cloud()
         cls.placement = filling.Placement(cls.connection)
 
     def setUp(self) -> None:
@@ -93,34 +102,38 @@ class CloudTest(testtools.TestCase):
         **variables: str,
     ) -> tuple[int, str, str]:
         """The exit code, what is data, and what is said beside it."""
-        return self.run_program(
-            ['openstack', 'vgpu', *words], user, project, **variables
+        return self.require_words(
+            *self.client.run(
+                ['vgpu', *words],
+                self.make_environment(user, project) | variables,
+            )
         )
 
-    def run_program(
-        self,
-        words: list[str],
-        user: str = accounts.ADMIN,
-        project: str = accounts.ADMIN,
-        **variables: str,
-    ) -> tuple[int, str, str]:
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith('OS_')
-        }
+    def run_program(self, words: list[str]) -> tuple[int, str, str]:
+        """The same of the program as it is installed."""
         done = subprocess.run(
             [str(OPENSTACK), *words[1:]],
-            env=environment
-            | self.cloud.environment(user, project)
-            | {'COLUMNS': '80', 'PYTHONWARNINGS': 'ignore'}
-            | variables,
+            env=self.make_environment(accounts.ADMIN, accounts.ADMIN),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
         )
-        self.assertNotIn('Traceback', done.stdout + done.stderr)
-        return done.returncode, done.stdout, done.stderr
+        return self.require_words(done.returncode, done.stdout, done.stderr)
+
+    def make_environment(self, user: str, project: str) -> dict[str, str]:
+        own = {k: v for k, v in os.environ.items() if not k.startswith('OS_')}
+        return (
+            own
+            | self.cloud.environment(user, project)
+            | {'COLUMNS': '80', 'PYTHONWARNINGS': 'ignore'}
+        )
+
+    def require_words(
+        self, code: int, stdout: str, stderr: str
+    ) -> tuple[int, str, str]:
+        """Never a traceback, whatever goes wrong."""
+        self.assertNotIn('Traceback', stdout + stderr)
+        return code, stdout, stderr
 
     def refuse_ordinary_user(self, *words: str) -> None:
         """The command prints which role it requires, in one line."""
