@@ -30,6 +30,48 @@ ONE, TWO, THREE, FOUR = (
 )
 BOARD = live.shrink(boards.A100D, 8, ONE, TWO, THREE, FOUR)
 
+#: The RTX PRO 6000 has types of which an instance takes several vGPUs. Ids
+#: 1555 and 1558 are inferred from 1546 (DC-1-2Q) and 1561 (DC-1-24Q).
+RTX_PRO_6000 = boards.Board(
+    vendor=0x10DE,
+    device=0x2BB5,
+    subsystem=(0x10DE, 0x204E),
+    driver='nvidia',
+    types=tuple(
+        boards.BoardType(
+            id=f'nvidia-{number}',
+            name=f'NVIDIA RTX Pro 6000 Blackwell DC-1-{gigabytes}Q',
+            framebuffer_mib=gigabytes * 1024,
+            maximum=maximum,
+            description=f'framebuffer={gigabytes * 1024}M',
+            number=number,
+        )
+        for number, gigabytes, maximum in (
+            (1555, 8, 12),
+            (1558, 12, 8),
+            (1561, 24, 4),
+        )
+    ),
+    total_vfs=48,
+    vf_offset=2,
+)
+#: From "nvidia-smi mig -lgip"; an instance of the first one takes 24 GB.
+RTX_PRO_6000_PROFILES = (
+    mig.Profile('MIG 1g.24gb', 0, 14, 1, 1, 4, 24192, (0, 1, 2, 3)),
+    mig.Profile('MIG 2g.48gb', 1, 5, 2, 2, 2, 48768, (0, 2)),
+)
+
+
+def rtx_pro_6000(address: str, instances: int) -> simulation.GPU:
+    """In MIG mode, with instances of the smallest profile."""
+    profiles = RTX_PRO_6000_PROFILES
+    return dataclasses.replace(
+        hosts.gpu(address, RTX_PRO_6000, vfs=48, vendor_vfio=True),
+        mig_mode=True,
+        profiles=profiles,
+        gpu_instances=mig.lay_out(profiles, [profiles[0].name] * instances),
+    )
+
 
 def gpu(
     *instances: str, vfs: int = 0, vendor_vfio: bool = True

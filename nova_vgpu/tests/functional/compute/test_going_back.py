@@ -12,6 +12,7 @@
 
 """From this project's driver to Nova's own, and back again."""
 
+import dataclasses
 import typing
 
 from keystoneauth1 import adapter
@@ -53,13 +54,16 @@ class GoingBackTestBase(simulated.SimulatedTestBase):
         self.useFixture(base.NovaWithOurDriver())
         self.flags(compute_driver=OURS)
         self.declare()
-        self.start_host(HOST, hosts.gpu('41:00.0', boards.A40, vfs=32))
+        self.start_host(HOST, self.make_gpu())
         self.servers = [self.boot(), self.boot()]
         self.functions = [self.mdevs_of(server) for server in self.servers]
         self.vgpus = [self.mdev_uuids_of(server) for server in self.servers]
 
     def declare(self) -> None:
         self.flags(enabled_mdev_types=[TYPE], group='devices')
+
+    def make_gpu(self) -> typing.Any:
+        return hosts.gpu('41:00.0', boards.A40, vfs=32)
 
     def switch(self, driver: str) -> None:
         self.flags(compute_driver=driver)
@@ -110,7 +114,7 @@ class GoingBackTestBase(simulated.SimulatedTestBase):
             .body['name']
             .removeprefix(f'{HOST}_')
             for uuid, given in found.items()
-            if 'VGPU' in given['resources']
+            if not {'VCPU', 'MEMORY_MB', 'DISK_GB'} & set(given['resources'])
         )
 
     def check_kept(self, expected: typing.Callable[[int], list[str]]) -> None:
@@ -220,41 +224,91 @@ class GoingBackTest(GoingBackTestBase):
 
 
 class DividedTest(GoingBackTestBase):
-    """The GPU serves two types, each on functions of its own."""
+    """The configuration of a production cloud, for a GPU in MIG mode.
+
+    It serves two types, each on functions and by a class of its own.
+    """
+
+    GPU = 'pci_0000_21_00_0'
+    SHARES = (
+        (f'{GPU}_A100D-2-20C', 'nvidia-700', ('00.4', '00.5', '00.6')),
+        (f'{GPU}_A100D-1-10C', 'nvidia-699', ('00.7',)),
+    )
+    TOTALS: typing.ClassVar[list[int]] = [3, 1]
 
     def declare(self) -> None:
-        first = values.PciAddress.parse('41:00.4')
-        functions = [str(first.offset_by(number)) for number in range(4)]
-        types = {TYPE: functions[:3], 'nvidia-572': functions[3:]}
-        self.flags(enabled_mdev_types=list(types), group='devices')
+        types = [of_type for _, of_type, _ in self.SHARES]
+        self.flags(enabled_mdev_types=types, group='devices')
         nova.conf.devices.register_dynamic_opts(CONF)
-        for name, listed in types.items():
-            self.flags(device_addresses=listed, group=f'mdev_{name}')
+        for _, of_type, functions in self.SHARES:
+            self.flags(
+                device_addresses=[f'0000:21:{f}' for f in functions],
+                mdev_class=self.class_of(of_type),
+                group=f'mdev_{of_type}',
+            )
+        self.flavor, self.small = (
+            self._create_flavor(
+                extra_spec={f'resources:{self.class_of(of_type)}': '1'}
+            )
+            for of_type in types
+        )
+
+    def make_gpu(self) -> typing.Any:
+        card = hosts.gpu('21:00.0', boards.A100D, vfs=16)
+        return dataclasses.replace(card, mixed=True, instances=True)
+
+    def class_of(self, of_type: str) -> str:
+        return f'CUSTOM_{of_type.upper().replace("-", "_")}'
+
+    def totals(self) -> list[int]:
+        return [
+            (self.inventory(name, self.class_of(of_type)) or {})['total']
+            for name, of_type, _ in self.SHARES
+        ]
+
+    def check_full(self) -> None:
+        for flavor in (self.flavor, self.small):
+            self.boot(flavor_id=flavor, expected_state='ERROR')
 
     def test_there_and_back(self) -> None:
-        shares = [f'{A40}_A40-8Q', f'{A40}_A40-8A']
-        totals = [(self.inventory(s) or {})['total'] for s in shares]
-        self.assertEqual([3, 1], totals)
+        self.assertEqual(self.TOTALS, self.totals())
         self.hand_back()
-        self.assertEqual(
-            [None, None], [self.provider(share) for share in shares]
-        )
+        names = [name for name, _, _ in self.SHARES]
+        self.assertEqual([None, None], list(map(self.provider, names)))
         self.switch(NOVAS)
         self._run_periodics()
         self.check_kept(self.functions.__getitem__)
-        self.servers += [self.boot(), self.boot()]
-        self.boot(expected_state='ERROR')
+        self.servers.append(self.boot())
+        for _ in range(self.TOTALS[1]):
+            self.servers.append(self.boot(flavor_id=self.small))
         self.functions += [self.mdevs_of(s) for s in self.servers[2:]]
         self.vgpus += [self.mdev_uuids_of(s) for s in self.servers[2:]]
         self.check_kept(self.functions.__getitem__)
+        self.check_full()
         self.switch(OURS)
         self._run_periodics()
-        totals = [(self.inventory(s) or {})['total'] for s in shares]
-        self.assertEqual([3, 1], totals)
+        self.assertEqual(self.TOTALS, self.totals())
         for functions in self.functions:
             self.assertIsNone(self.provider(functions[0]))
-        held = [self.providers_of(server) for server in self.servers]
-        self.assertEqual(
-            sorted([[shares[0]]] * 3 + [[shares[1]]]), sorted(held)
-        )
-        self.boot(expected_state='ERROR')
+        expected = [
+            name
+            for name, total in zip(names, self.TOTALS, strict=True)
+            for _ in range(total)
+        ]
+        self.check_kept(lambda number: [expected[number]])
+        self.check_full()
+
+
+class MixedSizesTest(DividedTest):
+    """vGPUs of two sizes on a GPU that is not in MIG mode."""
+
+    GPU = DividedTest.GPU
+    SHARES = (
+        (f'{GPU}_A10-4Q', 'nvidia-593', ('00.4', '00.5', '00.6')),
+        (f'{GPU}_A10-6Q', 'nvidia-594', ('00.7', '01.0')),
+    )
+    TOTALS: typing.ClassVar[list[int]] = [3, 2]
+
+    def make_gpu(self) -> typing.Any:
+        card = hosts.gpu('21:00.0', boards.A10, vfs=16)
+        return dataclasses.replace(card, mixed=True)

@@ -19,10 +19,15 @@ import typing
 from nova_vgpu import values
 from nova_vgpu.compute import modes
 from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import kernel
+from nova_vgpu.sandbox import modes as simulated_modes
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import migs
 from nova_vgpu.tests.functional.compute import test_servers
+from nova_vgpu.tests.functional.compute import test_shares
 
 A100 = 'pci_0000_c1_00_0'
+RTX_PRO_6000 = 'pci_0000_c2_00_0'
 HANGS = values.ModesRead(unknown_because='NVML did not answer within 10 s')
 
 
@@ -41,11 +46,7 @@ def known(instances: int) -> values.ModesRead:
     return values.ModesRead(((a100().address, found),))
 
 
-class GPUInstancesTest(test_servers.OurTestBase):
-    def start(self, found: values.ModesRead | Exception) -> None:
-        self.declare('A100D-1-10C')
-        self.start_host('host1', a100(), modes=found)
-
+class InstancesTestBase(test_servers.OurTestBase):
     def tell(self, found: values.ModesRead | Exception) -> None:
         """From now on NVML tells this, and /proc that something changed."""
         self.simulated['host1'].modes = found
@@ -57,6 +58,12 @@ class GPUInstancesTest(test_servers.OurTestBase):
         number = len(list(capabilities.iterdir()))
         (capabilities / f'gi{number}').mkdir()
         self._run_periodics()
+
+
+class GPUInstancesTest(InstancesTestBase):
+    def start(self, found: values.ModesRead | Exception) -> None:
+        self.declare('A100D-1-10C')
+        self.start_host('host1', a100(), modes=found)
 
     def said(self, text: str) -> int:
         return int(self.stdlog.logger.output.count(text))
@@ -107,3 +114,55 @@ class GPUInstancesTest(test_servers.OurTestBase):
             self.boot()  # and the rest goes on
         self.assertEqual(1, self.said('again: what nothing foresaw'))
         self.assertEqual(0, self.said('[maximum-unknown]'))
+
+
+class SeveralOfAnInstanceTest(test_shares.SharesTestBase, InstancesTestBase):
+    """An instance of 24 GB has two vGPUs of 12 GB, or three of 8 GB."""
+
+    def start(self, shares: dict[str, list[str]], instances: int) -> None:
+        self.declare_shares(shares, {})
+        card = migs.rtx_pro_6000('c2:00.0', instances)
+        found = simulated_modes.read_modes(kernel.Kernel(card))
+        self.start_host('host1', card, modes=found)
+
+    def has(self, instances: int) -> None:
+        """The instances that the GPU has from now on."""
+        host = self.simulated['host1']
+        card = migs.rtx_pro_6000('c2:00.0', instances)
+        host.gpus[0] = dataclasses.replace(
+            host.gpus[0], gpu_instances=card.gpu_instances
+        )
+        self.tell(simulated_modes.read_modes(host.kernel))
+
+    def test_as_many_servers_as_the_instances_take(self) -> None:
+        self.start({'DC-1-12Q': ['c2:00.0']}, instances=2)
+        self.assertEqual(4, self.total(RTX_PRO_6000))
+        servers = [self.boot() for _ in range(4)]
+        functions = {f for server in servers for f in self.names_of(server)}
+        self.assertEqual(4, len(functions))
+        self.boot(expected_state='ERROR')
+        self._reboot_server(servers[1], hard=True)
+        self._delete_server(servers[0])
+        self.boot()
+        self.boot(expected_state='ERROR')
+        self.has(instances=3)
+        self.assertEqual(6, self.total(RTX_PRO_6000))
+        self.boot()
+
+    def test_types_of_two_sizes_have_instances_of_their_own(self) -> None:
+        shares = {'DC-1-12Q': ['c2:00.0=2'], 'DC-1-8Q': ['c2:00.0=3']}
+        self.start(shares, instances=2)
+        model = 'RTX-Pro-6000-Blackwell'
+        devices = [f'{RTX_PRO_6000}_{model}-{name}' for name in shares]
+        self.assertEqual([('VGPU', 2), ('VGPU', 3)], self.totals(*devices))
+        large, small = (
+            self.of_type(f'RTX_PRO_6000_BLACKWELL_{name}') for name in shares
+        )
+        order = [small, large, small, large, small]
+        servers = [self.boot(flavor_id=flavor) for flavor in order]
+        self.assertEqual({'DC-1-12Q': 2, 'DC-1-8Q': 3}, self.types_in_use())
+        for flavor in (large, small):
+            self.boot(flavor_id=flavor, expected_state='ERROR')
+        self._delete_server(servers[0])
+        self.boot(flavor_id=large, expected_state='ERROR')
+        self.boot(flavor_id=small)

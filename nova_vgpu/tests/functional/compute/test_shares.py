@@ -12,6 +12,7 @@
 
 """Servers on GPUs that are divided among several types."""
 
+import collections
 import dataclasses
 import typing
 
@@ -21,7 +22,6 @@ from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import test_servers
-from nova_vgpu.tests.functional.compute import test_vendor_vfio
 
 CONF = nova.conf.CONF
 FIRST, SECOND = 'pci_0000_21_00_0', 'pci_0000_81_00_0'
@@ -68,10 +68,13 @@ class SharesTestBase(test_servers.OurTestBase):
     def of_class(self, name: str) -> typing.Any:
         return self.flavor_of(**{f'resources__{name}': '1'})
 
-    def of_type(self, name: str) -> typing.Any:
+    def of_type(self, name: str, resource_class: str = 'VGPU') -> typing.Any:
         trait = 'CUSTOM_VGPU_TYPE_' + name.upper().replace('-', '_')
         return self.flavor_of(
-            resources__VGPU='1', **{f'trait__{trait}': 'required'}
+            **{
+                f'resources__{resource_class}': '1',
+                f'trait__{trait}': 'required',
+            }
         )
 
     def totals(self, *devices: str) -> list[tuple[str, int] | None]:
@@ -88,15 +91,13 @@ class SharesTestBase(test_servers.OurTestBase):
 
     def types_in_use(self, host: str = 'host1') -> dict[str, int]:
         """How many vGPUs of each type the hardware has."""
-        found: dict[str, int] = {}
-        gpus = self.simulated[host]
-        for gpu in gpus.gpus:
-            names = {t.id: t.name for t in gpu.board.types}
-            for vf in range(gpu.vfs):
-                for _, type_id in gpu.mdevs(vf):
-                    name = str(names[type_id]).rpartition(' ')[2]
-                    found[name] = found.get(name, 0) + 1
-        return found
+        return collections.Counter(
+            str(of_type.name).rpartition(' ')[2]
+            for gpu in self.simulated[host].gpus
+            for created in gpu.created
+            for of_type in gpu.board.types
+            if of_type.id == created.type_id
+        )
 
 
 class ProductionTest(SharesTestBase):
@@ -127,12 +128,14 @@ class ProductionTest(SharesTestBase):
         )
         self.assertIsNone(self.provider(FIRST))
         large, small = self.of_class(LARGE_CLASS), self.of_class(SMALL_CLASS)
-        servers = [self.boot(flavor_id=large) for _ in range(6)]
-        servers += [self.boot(flavor_id=small) for _ in range(2)]
+        large_type = self.of_type(LARGE, LARGE_CLASS)
+        small_type = self.of_type(SMALL, SMALL_CLASS)
+        order = [*[large, large_type] * 3, small, small_type]
+        servers = [self.boot(flavor_id=flavor) for flavor in order]
         self.assertEqual({LARGE: 6, SMALL: 2}, self.types_in_use())
         vgpus = [vgpu for server in servers for vgpu in self.vgpus_of(server)]
         self.assertEqual(8, len(set(vgpus)))
-        for flavor in (large, small):
+        for flavor in (large, large_type, small, small_type):
             self.boot(flavor_id=flavor, expected_state='ERROR')
         # What becomes free can be had again, by that type only.
         self._delete_server(servers[0])
@@ -207,11 +210,14 @@ class FunctionsTest(ProductionTest):
 class MixedSizesTest(SharesTestBase):
     """Three vGPUs of 4 GB and two of 6 GB on a card of 24 GB."""
 
+    SHARES: typing.ClassVar[dict[str, list[str]]] = {
+        'A10-4Q': ['21:00.0=3'],
+        'A10-6Q': ['21:00.0=2'],
+    }
+
     def setUp(self) -> None:
         super().setUp()
-        self.declare_shares(
-            {'A10-4Q': ['21:00.0=3'], 'A10-6Q': ['21:00.0=2']}, {}
-        )
+        self.declare_shares(self.SHARES, {})
         self.devices = [f'{FIRST}_A10-4Q', f'{FIRST}_A10-6Q']
 
     def test_each_type_to_the_last_one_by_its_trait(self) -> None:
@@ -229,6 +235,37 @@ class MixedSizesTest(SharesTestBase):
         self.boot(flavor_id=four, expected_state='ERROR')
         self.boot(flavor_id=six)
         self.assertEqual({'A10-4Q': 3, 'A10-6Q': 2}, self.types_in_use())
+
+    def test_servers_keep_theirs_over_reboots_resizes_and_shares(self) -> None:
+        self.start_host('host1', a10('21:00.0'))
+        four, six = self.of_type('A10-4Q'), self.of_type('A10-6Q')
+        first, second = self.boot(flavor_id=four), self.boot(flavor_id=six)
+        self.reboot_machine('host1', autostart=False)
+        self._run_periodics(raise_on_error=True)
+        for server in (first, second):
+            self._reboot_server(server, hard=True)
+        self.assertEqual({'A10-4Q': 1, 'A10-6Q': 1}, self.types_in_use())
+        self.flags(allow_resize_to_same_host=True)
+        self._resize_server(second, four)
+        self._confirm_resize(second)
+        before = [self.vgpus_of(server) for server in (first, second)]
+        self.assertEqual(2, len({vgpu for of in before for vgpu in of}))
+        for shares, devices, totals in (
+            ({'A10-4Q': ['21:00.0']}, [FIRST], [('VGPU', 4)]),
+            (self.SHARES, self.devices, [('VGPU', 3), ('VGPU', 2)]),
+        ):
+            self.declare_shares(shares, {})
+            self.restart_host('host1')
+            self._run_periodics(raise_on_error=True)
+            self.assertEqual(totals, self.totals(*devices))
+            self.assertEqual(
+                before, [self.vgpus_of(server) for server in (first, second)]
+            )
+        self.assertIsNone(self.provider(FIRST))
+        for flavor in (six, four, six):
+            self.boot(flavor_id=flavor)
+        for flavor in (six, four):
+            self.boot(flavor_id=flavor, expected_state='ERROR')
 
     def test_a_type_that_is_declared_again(self) -> None:
         """Its vGPU counted in the share of another type meanwhile."""
@@ -284,9 +321,7 @@ class MixedSizesTest(SharesTestBase):
         four, six = self.of_type('A10-4Q'), self.of_type('A10-6Q')
         order = [six, four, four, six, four]
         servers = [self.boot(flavor_id=flavor) for flavor in order]
-        types = test_vendor_vfio.VendorVFIOTestBase.types
-        numbers = types(typing.cast('typing.Any', self))
-        self.assertEqual([593, 593, 593, 594, 594], sorted(numbers))
+        self.assertEqual({'A10-4Q': 3, 'A10-6Q': 2}, self.types_in_use())
         for flavor in (four, six):
             self.boot(flavor_id=flavor, expected_state='ERROR')
         self._reboot_server(servers[1], hard=True)
