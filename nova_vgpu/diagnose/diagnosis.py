@@ -74,8 +74,8 @@ def _find_on_gpus(
             'See the kernel log about the device; some files need root.',
         )
     for gpu in examined.host.gpus:
-        if gpu.vf_profiles and examined.plan.assignments_of(gpu.name):
-            continue  # its plan tells whether its VFs are provisioned
+        if _is_told_by_plan(examined, gpu):
+            continue
         obstacle = readiness.find_obstacle(gpu)
         if obstacle is None:
             yield from _find_vf_findings(gpu)
@@ -90,6 +90,21 @@ def _find_on_gpus(
                 tuple(_see(examined, gpu, obstacle)),
                 obstacle.cure,
             )
+
+
+def _is_told_by_plan(
+    examined: values.DoctorInput, gpu: values.PhysicalGPU
+) -> bool:
+    """Whether the plan tells if its VFs are provisioned.
+
+    It does not if the declared type is not a VF profile.
+    """
+    if not gpu.vf_profiles or not examined.plan.assignments_of(gpu.name):
+        return False
+    return not any(
+        problem.subject == str(gpu) and problem.code in readiness.OBSTACLES
+        for problem in examined.plan.problems
+    )
 
 
 def _weigh(

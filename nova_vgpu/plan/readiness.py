@@ -113,10 +113,10 @@ def _vendor_obstacle(gpu: values.PhysicalGPU) -> Obstacle | None:
         if made_by.type_prefixes
         else f'{made_by.name} GPUs are shared by SR-IOV alone and have no '
         'vGPU types',
-        f'Declare a VF profile ({made_by.vf_profile_example}) with its '
+        f'Declare a VF profile ({made_by.vf_profile_form}) with its '
         'address, or assign its virtual functions to servers by PCI '
         'passthrough.'
-        if made_by.vf_profile_example
+        if made_by.vf_profile_form
         else 'Assign its virtual functions to servers by PCI passthrough.',
     )
 

@@ -114,8 +114,8 @@ class Vendor(abc.ABC):
     has_types_on_vfs = False
     #: The driver of its GPUs that provisions virtual functions, if there is.
     vf_driver: str | None = None
-    #: The name of a VF profile, for messages.
-    vf_profile_example = ''
+    #: How the name of a VF profile is written, for messages.
+    vf_profile_form = ''
     #: The cure for virtual functions that are not enabled on ``{gpu}``.
     vfs_off_cure = VFS_OFF_CURE
     #: The cure for virtual functions that show no types.

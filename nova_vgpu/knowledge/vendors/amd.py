@@ -48,7 +48,7 @@ class AMD(vendors.Vendor):
     name = 'AMD'
     pci_id = 0x1002
     vf_driver = 'gim'
-    vf_profile_example = 'MI300X-1of8'
+    vf_profile_form = 'the model and the number of VFs: MI300X-1of8'
 
     def parse_vf_profile(self, text: str) -> vendors.VFProfile | None:
         match = _VF_PROFILE.fullmatch(text.strip())

@@ -50,7 +50,10 @@ class Intel(vendors.Vendor):
     pci_id = 0x8086
     type_prefixes = ('i915',)
     vf_driver = 'xe'
-    vf_profile_example = 'B60-1of4'
+    vf_profile_form = (
+        'a model that ends in a digit, and the number of VFs or the memory of '
+        'each: B60-1of4, B60-6G'
+    )
 
     def parse_vf_profile(self, text: str) -> vendors.VFProfile | None:
         match = _VF_PROFILE.fullmatch(' '.join(text.split()))

@@ -175,6 +175,26 @@ class TestSoundHosts(DiagnosisTestCase):
 
 
 class TestGPUs(DiagnosisTestCase):
+    def test_a_declared_type_that_is_not_a_vf_profile(self) -> None:
+        host = hosts.make_host(hosts.gpu('03:00.0', boards.UHD_770, vfs=7))
+        for name, codes in (
+            # The plan alone tells whether VFs are provisioned.
+            ('UHD 770-1of7', []),
+            # A model of Intel ends in a digit.
+            ('ADL-1of7', ['no-types-ever']),
+        ):
+            declaration = values.Declaration(
+                (values.DeclaredType(name, f'vgpu_{name}', ('03:00.0',)),)
+            )
+            examined = values.DoctorInput(
+                host,
+                declaration,
+                plans.make_plan(declaration, host),
+                surroundings=SOUND,
+            )
+            found = self.find(examined)
+            self.assertEqual(codes, [f.code for f in found], name)
+
     def test_obstacles_have_their_evidence(self) -> None:
         def on(driver: str | None) -> simulation.GPU:
             return hosts.gpu('c1:00.0', boards.A40, driver=driver)
