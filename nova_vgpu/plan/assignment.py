@@ -240,6 +240,16 @@ def _hidden(
 def _no_room(
     resolved: values.Assignment, names: Mapping[str, str]
 ) -> values.Problem:
+    taken = _list_taken(resolved, names)
+    if taken:
+        return _error(
+            resolved,
+            'no-room',
+            f'has no room for {resolved.type}: the listed VFs have vGPUs of '
+            f'other types: {", ".join(taken)}',
+            'List VFs that are free or have a vGPU of this type: "nova-vgpu '
+            f'device list --gpu {resolved.gpu}" shows them.',
+        )
     held = type_matching.list_held(resolved.gpu, names)
     finding = (
         f'has no room for {resolved.type}: it has vGPUs: {held}'
@@ -247,6 +257,28 @@ def _no_room(
         else f'names {resolved.type} but has no room for it now'
     )
     return _error(resolved, 'no-room', finding, _find_cure(resolved, names))
+
+
+def _list_taken(
+    resolved: values.Assignment, names: Mapping[str, str]
+) -> list[str]:
+    """The listed VFs with their vGPUs, if some are listed and none is free.
+
+    Time-sliced types have no room on other VFs either: their sizes differ.
+    """
+    gpu = resolved.gpu
+    if not resolved.type or not capabilities.is_backed_by_mig(resolved.type):
+        return []
+    listed = [vf for vf in gpu.vfs if vf.name in resolved.functions]
+    if len(listed) == len(gpu.vfs) or resolved.pci_devices:
+        return []
+    if not all(vf.vgpus for vf in listed):
+        return []
+    return [
+        f'{vf.address} has {values.VGPUType(found, names.get(found))}'
+        for vf in listed
+        for found in sorted({vgpu.type_id for vgpu in vf.vgpus})
+    ]
 
 
 def _find_cure(placed: values.Assignment, names: Mapping[str, str]) -> str:

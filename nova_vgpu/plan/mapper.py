@@ -75,7 +75,8 @@ def make_plan(given: values.PlanInput) -> values.Plan:
             )
             assignments.append(resolved)
             problems.extend(_without_repetition(found, placed, nowhere))
-    problems += share_checks.find_misfits(assignments, known_names)
+    misfits = [*share_checks.find_misfits(assignments, known_names)]
+    problems = [*_without_room_of(misfits, problems), *misfits]
     problems += validation.check_types(declaration, host, assignments, nowhere)
     problems += nova_conflicts.find_differences(declaration, assignments)
     return values.Plan(
@@ -110,6 +111,16 @@ def _without_repetition(
             or placed.declared.name not in nowhere
             or not placed.gpu.types
         ):
+            yield problem
+
+
+def _without_room_of(
+    misfits: Iterable[values.Problem], problems: Iterable[values.Problem]
+) -> Iterator[values.Problem]:
+    """No lack of room on a GPU whose numbers do not fit anyway."""
+    too_full = {p.subject for p in misfits if p.code == 'shares-do-not-fit'}
+    for problem in problems:
+        if problem.code != 'no-room' or problem.subject not in too_full:
             yield problem
 
 
@@ -180,6 +191,8 @@ def _assign_unlisted(
     if declaration.unlisted is values.UnlistedGPUs.IGNORE:
         return values.LeftAlone(gpu, 'not listed')
     if not capabilities.makes_vgpus(gpu):
+        if gpu.vf_profiles is not None:
+            return values.LeftAlone(gpu, 'not listed, and has no vGPU types')
         return values.LeftAlone(gpu, 'does not support vGPUs')
     if readiness.is_passed_through(gpu):
         return values.LeftAlone(gpu, 'not listed, and passed through')

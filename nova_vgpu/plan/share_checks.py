@@ -98,10 +98,9 @@ def _make_part(
 def _find_misfit(board: _Board, parts: Sequence[_Part]) -> str | None:
     """Why the parts do not fit on the GPU together; None if they do."""
     gpu = board.gpu
-    if len({capabilities.is_backed_by_mig(part.type) for part in parts}) > 1:
-        return 'types that are backed by MIG do not mix with others'
-    if len({part.type.id for part in parts}) < len(parts):
-        return 'two of them are the same type'
+    mismatch = _find_mismatch(parts)
+    if mismatch is not None:
+        return mismatch
     vfs = _count_functions(gpu)
     total = sum(part.count for part in parts)
     if vfs and total > vfs:
@@ -118,6 +117,15 @@ def _find_misfit(board: _Board, parts: Sequence[_Part]) -> str | None:
     if capabilities.mixes_sizes(gpu) is False:
         return 'this model has vGPUs of one size at a time'
     return _compare_memory(gpu, parts) or _compare_slots(board, parts)
+
+
+def _find_mismatch(parts: Sequence[_Part]) -> str | None:
+    """Why the types cannot be on one GPU, whatever their numbers are."""
+    if len({capabilities.is_backed_by_mig(part.type) for part in parts}) > 1:
+        return 'types that are backed by MIG do not mix with others'
+    if len({part.type.id for part in parts}) < len(parts):
+        return 'two of them are the same type'
+    return None
 
 
 def _count_functions(gpu: values.PhysicalGPU) -> int:
@@ -225,6 +233,8 @@ def _does_not_fit(
         cure = 'Lower the number' + (f' to {most}.' if most else '.')
     elif fitting:
         cure = f'Lower {", or ".join(fitting)}, or {_MOVE}.'
+    elif _find_mismatch(parts) is not None:
+        cure = f'{_MOVE[0].upper()}{_MOVE[1:]}.'
     else:
         cure = f'Lower more than one of the numbers, or {_MOVE}.'
     return values.Problem(

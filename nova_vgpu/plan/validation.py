@@ -211,7 +211,7 @@ def check_types(
             # Its listed GPUs are reported one by one.
             any_ready and declared.name in by_default
         ):
-            yield _on_no_gpu(declared.name, declaration.types_option, host)
+            yield _on_no_gpu(declared, declaration.types_option, host)
 
 
 def _unused(
@@ -232,7 +232,10 @@ def _unused(
     )
 
 
-def _on_no_gpu(name: str, option: str, host: values.Host) -> values.Problem:
+def _on_no_gpu(
+    declared: values.DeclaredType, option: str, host: values.Host
+) -> values.Problem:
+    name = declared.name
     types = [t for gpu in host.gpus for t in gpu.types]
     known = {capabilities.short_name(t) for t in types}
     near = typos.find_nearest(name, sorted(known)) or next(
@@ -246,18 +249,25 @@ def _on_no_gpu(name: str, option: str, host: values.Host) -> values.Problem:
         'type-on-no-gpu',
         option,
         f'{option}: no GPU of this host offers {name!r}.',
-        f'{meant}{_say_what_there_is(name, host)}',
+        f'{meant}{_say_what_there_is(declared, host)}',
     )
 
 
-def _say_what_there_is(name: str, host: values.Host) -> str:
+def _say_what_there_is(
+    declared: values.DeclaredType, host: values.Host
+) -> str:
     """How to find types; or that there are none."""
     if not host.gpus:
         return 'This host has no GPUs.'
-    made_by = capabilities.vendor_of_type(name)
+    made_by = capabilities.vendor_of_type(declared.name)
     here = map(capabilities.vendor_of, host.gpus)
     if made_by is not None and made_by not in here:
         return f'This host has no {made_by.name} GPUs.'
+    if made_by is not None and made_by.parse_vf_profile(declared.name):
+        return (
+            'It is a VF profile, which only GPUs serve that are listed in '
+            f'{declared.option("device_addresses")}.'
+        )
     if any(gpu.types for gpu in host.gpus):
         return '"nova-vgpu type list" shows the types.'
     return (

@@ -381,6 +381,24 @@ class TestMisfits(testtools.TestCase):
                 exception.InvalidLibvirtGPUConfig, mapper.require_valid, found
             )
 
+    def test_types_that_are_never_on_one_gpu(self) -> None:
+        """Lower numbers do not help."""
+        found = plan(
+            A100D,
+            listed(TWENTY, '21:00.0=3'),
+            listed('A100D-20C', '21:00.0=1'),
+        )
+        (problem,) = (
+            p for p in found.problems if p.code == 'shares-do-not-fit'
+        )
+        self.assertEqual('List the GPU under one of them only.', problem.cure)
+
+    def test_no_lack_of_room_beside_numbers_that_do_not_fit(self) -> None:
+        found = plan(A10, listed(FOUR, '21:00.0=30'), listed(SIX, '21:00.0=2'))
+        self.assertEqual(
+            ['shares-do-not-fit'], [p.code for p in found.problems]
+        )
+
     def test_functions_that_are_not_enabled(self) -> None:
         """The numbers are right, the host is not ready for all of them."""
         found = plan(

@@ -116,6 +116,12 @@ class TestTypes(test_problems.ProblemTestCase):
                 'list" shows why.',
             ),
             (
+                uhd,
+                'B60-1of4',
+                'It is a VF profile, which only GPUs serve that are listed in '
+                '[vgpu_B60-1of4]device_addresses.',
+            ),
+            (
                 hosts.make_host(T4),
                 'T4-3Q',
                 '"nova-vgpu type list" shows the types.',
@@ -249,6 +255,20 @@ class TestTypes(test_problems.ProblemTestCase):
                 f'GPUs in [vgpu_T4-4Q]device_addresses: {why}',
                 str(problem),
             )
+
+    def test_listed_functions_that_vgpus_of_other_types_use(self) -> None:
+        card = hosts.gpu('21:00.0', boards.A100D, 'nvidia-700', vfs=4)
+        problem = self.find(
+            'no-room',
+            hosts.make_host(card),
+            listed('21:00.4', name='A100D-1-10C'),
+        )
+        self.assertIn(
+            'the listed VFs have vGPUs of other types: 0000:21:00.4 has '
+            'nvidia-700 (GRID A100D-2-20C)',
+            problem.message,
+        )
+        self.assertIn('device list --gpu 0000:21:00.0', problem.cure)
 
     def test_a_gpu_full_of_another_size(self) -> None:
         busy = hosts.gpu('84:00.0', boards.T4, 'nvidia-233', 'nvidia-233')

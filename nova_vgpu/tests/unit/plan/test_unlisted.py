@@ -108,6 +108,12 @@ class TestUnlisted(testtools.TestCase):
                 INSTINCT,
                 'does not support vGPUs',
             ),
+            (
+                'a GPU for VF profiles',
+                'T4-2Q',
+                hosts.gpu('03:00.0', boards.ARC_PRO_B60),
+                'not listed, and has no vGPU types',
+            ),
         ):
             plan = make_plan(hosts.make_host(T4_84, card), listed(first))
             left = {str(left.gpu): left.why for left in plan.left_alone}
