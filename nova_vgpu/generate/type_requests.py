@@ -140,6 +140,9 @@ def _refuse(
 ) -> str:
     types = type_matching.list_types(gpu, names)
     obstacle = readiness.find_obstacle(gpu)
+    made_by = capabilities.vendor_of(gpu)
+    if made_by is not None and made_by.parse_vf_profile(requested):
+        return _write_profile(requested, str(gpu))
     if obstacle is None:
         if type_matching.may_be_hidden(gpu, names.get(requested, requested)):
             return _hidden(gpu, requested, names)
@@ -171,12 +174,23 @@ def _on_no_gpu(
     for gpu in host.gpus:
         if type_matching.may_be_hidden(gpu, names.get(requested, requested)):
             return _hidden(gpu, requested, names)
+        made_by = capabilities.vendor_of(gpu)
+        if made_by is not None and made_by.parse_vf_profile(requested):
+            return _write_profile(requested, str(gpu))
     types = [t for gpu in host.gpus for t in gpu.types]
     near = type_matching.find_meant(requested, types)
     meant = f'Did you mean {near}? ' if near else ''
     return (
         f'No GPU of this host offers {requested!r}. {meant}"nova-vgpu type '
         'list" shows the types.'
+    )
+
+
+def _write_profile(requested: str, gpu: str) -> str:
+    return (
+        f'{requested} is a VF profile, which this command does not write. '
+        f'Write it to nova.conf: enabled_vgpu_types = {requested}, and in '
+        f'[vgpu_{requested}] device_addresses = {gpu}'
     )
 
 
@@ -199,7 +213,9 @@ def _hidden(
 
 def _twice(first: values.MatchedRequest, second: values.MatchedRequest) -> str:
     return (
-        f'GPU {first.gpu} is to serve {first.name} and {second.name}. Two '
-        'types on one GPU are not supported yet: name each GPU with its type, '
-        f'--type {first.gpu}={first.name}'
+        f'GPU {first.gpu} is requested for {first.name} and {second.name}. '
+        'This command writes one type for each GPU: name each GPU with its '
+        f'type, --type {first.gpu}={first.name}. To have both on one GPU, '
+        'write the number of vGPUs behind its address in the section of each '
+        f'type: device_addresses = {first.gpu}=N'
     )

@@ -127,6 +127,23 @@ class TestRefused(WishesTestCase):
         for word in words:
             self.assertIn(word, reasons[0])
 
+    def test_vf_profiles(self) -> None:
+        host = hosts.make_host(hosts.gpu('03:00.0', boards.ARC_PRO_B60))
+        for wish in ('B60-1of4', '0000:03:00.0=B60-1of4'):
+            self.assertReason(
+                self.refuse(wish, host=host),
+                'B60-1of4 is a VF profile',
+                'enabled_vgpu_types = B60-1of4',
+                '[vgpu_B60-1of4] device_addresses = 0000:03:00.0',
+            )
+
+    def test_two_types_for_one_gpu(self) -> None:
+        self.assertReason(
+            self.refuse('0000:85:00.0=T4-4Q', '0000:85:00.0=T4-2Q'),
+            'is requested for T4-4Q and T4-2Q',
+            'device_addresses = 0000:85:00.0=N',
+        )
+
     def test_a_type_that_no_gpu_offers(self) -> None:
         self.assertReason(
             self.refuse('T4-Q2'), "No GPU of this host offers 'T4-Q2'", 'T4-2Q'
