@@ -33,7 +33,7 @@ _INTERVAL = 30.0
 
 
 class Agent(changes.HostCommand):
-    """Watch this host, and report where it differs from the declaration.
+    """Watch this host, and report differences from the declaration.
 
     The host and the configuration are read at an interval, and at once after
     an event of udev. A line on standard error reports a difference when it

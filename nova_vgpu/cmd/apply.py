@@ -26,11 +26,16 @@ from nova_vgpu.lifecycle import step_runner
 class Apply(changes.Changer):
     """Bring this host to the state that nova.conf declares.
 
-    Virtual functions are enabled, vGPUs of servers that a reboot removed are
-    created again, and unused vGPUs of another type are removed. A vGPU in use
-    is never changed: it is reported, and everything else is done. The command
-    can be run at any time, and again after it was killed. "nova-vgpu restore"
-    reverts the last apply.
+    Virtual functions are enabled, the GPU instances that types of MIG need are
+    created, virtual functions of Intel are provisioned, vGPUs of servers that
+    a reboot removed are created again, and unused vGPUs of another type are
+    removed. MIG mode and GPUs of AMD are not changed. A vGPU in use is never
+    changed: it is reported, and everything else is done. The command can be
+    run at any time, and again after it was killed. "nova-vgpu restore" reverts
+    the last apply.
+
+    It needs libvirt on this host, also with --dry-run, and the package
+    nvidia-ml-py for GPU instances.
 
     The names of type ids are stored (types.json in --state-dir). If nova.conf
     has an id that a driver upgrade gave to another type, nothing is done.

@@ -48,7 +48,7 @@ class EvidenceColumn(columns.FormattableColumn[tuple[values.Evidence, ...]]):
 
 
 class Doctor(base.Lister):
-    """Show why a GPU, a virtual function or a vGPU type cannot be used.
+    """Show why a GPU, a VF or a vGPU type cannot be used.
 
     Checks the GPUs, their drivers and modes, the kernel, the IOMMU, mdevctl,
     the vGPU manager, nova.conf, and the names of type ids at the last run.

@@ -59,7 +59,7 @@ class Lines(columns.FormattableColumn[typing.Any]):
 
 
 class ShowFacts(base.ShowOne):
-    """Show which GPUs this guest has, and the driver and licence they need.
+    """Show the GPUs of this guest, their driver and licence.
 
     A vGPU of NVIDIA is recognised by its PCI capability, which also has the
     version and the branch of the host's driver. Run it as root: others cannot

@@ -33,7 +33,7 @@ _OUTPUT = guest_arguments.OUTPUT
 
 
 class CloudInit(base.Command):
-    """Print user data for cloud-init that sets up the GPU of a guest.
+    """Print user data that sets up the GPU of a guest.
 
     The guest installs the driver, with DKMS so that it survives updates of
     the kernel, gets the configuration of its licence, and makes NVIDIA's

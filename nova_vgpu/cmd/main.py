@@ -51,6 +51,7 @@ Declare which vGPU type each physical GPU serves, and see the effect.
   nova-vgpu provider hand-back  return to the layout of Nova's own driver
   nova-vgpu guest facts         show the GPUs, driver and licence of a guest
   nova-vgpu guest cloud-init    print user data that sets up a guest's GPU
+  nova-vgpu demo                try the commands, without a GPU
 
 Only apply, restore, sriov, device and agent --enforce change the host, and
 never a vGPU in use.

@@ -22,7 +22,7 @@ from nova_vgpu.publish import providers
 
 
 class ShowPlan(base.Lister):
-    """Show which GPU serves which type, why, and its provider in Placement.
+    """Show which GPU serves which type, why, and its provider.
 
     Every GPU of the host has a row. "Total" is how many vGPUs the GPU can
     serve; -c "Bound by" shows what limits it. A GPU with a dash for its

@@ -57,7 +57,7 @@ class _Sriov(changes.Changer):
 
 
 class EnableVFs(_Sriov):
-    """Enable all virtual functions of GPUs, and wait until they show types.
+    """Enable all VFs of GPUs, and wait until they show types.
 
     NVIDIA's sriov-manage is used if it is installed, else sysfs. A GPU that an
     interrupted sriov-manage left on pci-pf-stub is repaired first. The command

@@ -300,9 +300,14 @@ class TestHelp(test_commands.CommandTestCase):
                 *('provider diff', 'provider sync', 'provider hand-back'),
                 'guest facts',
                 'guest cloud-init',
+                'demo',
             ],
             listed,
         )
+
+    def test_the_list_fits_a_terminal(self) -> None:
+        lines = self.run_bare('--help').stdout.splitlines()
+        self.assertEqual([], [line for line in lines if len(line) > 80])
 
     def test_it_says_its_version(self) -> None:
         answer = self.run_bare('--version')
