@@ -10,12 +10,20 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Write the simulated host of the demonstration into a directory."""
+"""Write a simulated host into a directory, as a tree like /sys.
+
+It is that of the demonstration, or the one that a file describes.
+"""
 
 import pathlib
 import sys
 
 from nova_vgpu.sandbox import host
+from nova_vgpu.sandbox import pcie_layout
 from nova_vgpu.sandbox import tree
 
-tree.write_tree(host.demo_host(), pathlib.Path(sys.argv[1]))
+root, *files = map(pathlib.Path, sys.argv[1:])
+simulated = host.demo_host()
+if files:
+    simulated = pcie_layout.parse(files[0].read_text())
+tree.write_tree(simulated, root)

@@ -61,7 +61,9 @@ SOURCE = ROOT / 'doc' / 'source'
 EXAMPLES = SOURCE / 'examples'
 FLAVORS = EXAMPLES / 'flavors.ini'
 INTEL = EXAMPLES / 'intel-vf-profile.ini'
+INTEL_QUOTA = EXAMPLES / 'intel-vf-quota.ini'
 AMD = EXAMPLES / 'amd-vf-profile.ini'
+MIXED = EXAMPLES / 'mixed.ini'
 NODE = 'compute1'
 
 Summary = dict[str, tuple[str, str, int]]
@@ -212,9 +214,31 @@ class TestExamples(DocumentationTestCase):
             values.PciAddress.parse('03:00.0'), boards.ARC_PRO_B60
         )
         root = self.write_host(simulation.SimulatedHost((card,)))
-        (problem,) = self.make_plan(root, INTEL).problems
-        self.assertEqual('not-provisioned', problem.code)
-        self.assertIn('0 of 12', problem.message)
+        for profile in (INTEL, INTEL_QUOTA):
+            (problem,) = self.make_plan(root, profile).problems
+            self.assertEqual('not-provisioned', problem.code)
+            self.assertIn('0 of 12', problem.message)
+
+    def test_types_of_different_sizes_on_one_gpu(self) -> None:
+        text = (EXAMPLES / 'mixed-host.txt').read_text()
+        plan = self.make_plan(self.write_host(pcie_layout.parse(text)), MIXED)
+        self.assertEqual((), plan.problems)
+        self.assertEqual(
+            {
+                'A100D-2-20C': 3,
+                'A100D-1-10C': 1,
+                'A10-4Q': 3,
+                'A10-6Q': 2,
+            },
+            {name: total for name, _, total in _serving(plan).values()},
+        )
+
+    def test_models_that_a_simulated_host_can_have(self) -> None:
+        page = self.pages['admin/install.rst']
+        (names,) = re.findall(r'The models\nare (.+?)\. For', page, re.DOTALL)
+        for name in re.findall(r'``(\w+)``', names):
+            card = pcie_layout.parse(f'0000:03:00.0 {name} group=1').gpus[0]
+            self.assertIsInstance(card.board, boards.Board, name)
 
     def test_profile_of_amd_gpus(self) -> None:
         card = hosts.mi300x('0c:00.0', 1, 'SPX/NPS1')
