@@ -230,7 +230,8 @@ class DividedTest(GoingBackTestBase):
     """
 
     GPU = 'pci_0000_21_00_0'
-    SHARES = (
+    #: Providers, with their types and functions.
+    SHARES: typing.ClassVar[tuple[tuple[str, str, tuple[str, ...]], ...]] = (
         (f'{GPU}_A100D-2-20C', 'nvidia-700', ('00.4', '00.5', '00.6')),
         (f'{GPU}_A100D-1-10C', 'nvidia-699', ('00.7',)),
     )
