@@ -23,6 +23,7 @@ be: a GPU may get ready later.
 
 import collections
 from collections.abc import Callable
+from collections.abc import Container
 import dataclasses
 
 from nova import context as nova_context
@@ -88,15 +89,17 @@ class Publisher:
         if before == self._settled:
             return
         self._settled = None
+        unmoved: tuple[values.Problem, ...] = ()
+        waiting: frozenset[str] = frozenset()
         if take_over.is_needed(self._target, before):
-            self._take_over(before)
-            return
+            unmoved = self._take_over(before)
+            waiting = take_over.list_waiting(self._target, before)
         self._moves_left = _MOVES
-        decided = decision.decide(self._target, before)
-        if not decided.changes:
+        decided = decision.diff_all(self._target, before, waiting)
+        if not decided.changes and not waiting:
             self._settled = before
-        decided = self._decide_with_usage(decided, before)
-        self._problem_log.say(decided.problems)
+        decided = self._decide_with_usage(decided, before, waiting)
+        self._problem_log.say((*unmoved, *decided.problems))
         if not decided.changes:
             return
         with tree.all_or_nothing(provider_tree):
@@ -159,7 +162,10 @@ class Publisher:
         return self._additional
 
     def _decide_with_usage(
-        self, decided: values.Difference, before: values.PlacementTree
+        self,
+        decided: values.Difference,
+        before: values.PlacementTree,
+        waiting: Container[str],
     ) -> values.Difference:
         """Decide again, with usage where it matters."""
         dependent = decision.list_dependent(decided)
@@ -171,8 +177,10 @@ class Publisher:
             else held
             for held in before.providers
         )
-        return decision.decide(
-            self._target, dataclasses.replace(before, providers=with_usage)
+        return decision.diff_all(
+            self._target,
+            dataclasses.replace(before, providers=with_usage),
+            waiting,
         )
 
     def _log(self, change: values.Change) -> None:
@@ -209,17 +217,19 @@ class Publisher:
                     change.name,
                 )
 
-    def _take_over(self, before: values.PlacementTree) -> None:
+    def _take_over(
+        self, before: values.PlacementTree
+    ) -> tuple[values.Problem, ...]:
         """Move allocations to the providers of GPUs, in Placement.
 
+        :returns: why they are not moved with this update.
         :raises ResourceProviderUpdateConflict: if anything was tried, for
             what Nova knows of Placement is outdated then. Nova reads it again
             and repeats the update.
         """
         if not self._moves_left:
             # With the next update; this one has to come to an end.
-            self._moves_left = _MOVES
-            return
+            return ()
         self._moves_left -= 1
         root = before.providers[0]
         try:
@@ -228,10 +238,8 @@ class Publisher:
             self._failures.say(MOVE_FAILED, error)
         else:
             self._failures.forget(MOVE_FAILED)
-            self._problem_log.say(decided.problems)
             if decided.refused:
-                self._moves_left = _MOVES
-                return
+                return decided.problems
         raise nova_exception.ResourceProviderUpdateConflict(
             uuid=root.uuid,
             generation=root.generation,

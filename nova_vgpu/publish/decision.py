@@ -21,6 +21,7 @@ Nova did, and Nova would undo what the command did, so it is refused without
 vGPUs Nova counts under other providers is not counted a second time.
 """
 
+from collections.abc import Container
 from collections.abc import Iterator
 
 from nova_vgpu import values
@@ -61,15 +62,24 @@ def decide(target: Target, tree: values.PlacementTree) -> values.Difference:
     return diff_all(target, tree)
 
 
-def diff_all(target: Target, tree: values.PlacementTree) -> values.Difference:
-    """What to change so that Placement holds the plan and nothing else."""
+def diff_all(
+    target: Target,
+    tree: values.PlacementTree,
+    waiting: Container[str] = (),
+) -> values.Difference:
+    """What to change so that Placement holds the plan and nothing else.
+
+    :param waiting: the names of GPUs whose allocations have to move first.
+        Their providers stay as they are; those that end give out nothing more.
+    """
     parts = [
         *(
             _publish(target, assigned, wanted, tree)
             for assigned, wanted in target.served.values()
+            if assigned.gpu.name not in waiting
         ),
         *(
-            _retire(target, held, tree)
+            _retire(target, held, tree, waiting)
             for held in tree.providers[1:]
             if held.name not in target.served
             and providers.is_own(target, held, tree)
@@ -139,16 +149,22 @@ def _publish(
 
 
 def _retire(
-    target: Target, held: values.PlacementProvider, tree: values.PlacementTree
+    target: Target,
+    held: values.PlacementProvider,
+    tree: values.PlacementTree,
+    waiting: Container[str],
 ) -> _Part:
     """The provider of a GPU that does not serve.
 
-    While its GPU is to serve and cannot, or servers use it, nothing more is
-    given out of it. Otherwise it is deleted, unless something of others would
-    go with it: providers below it, or traits that neither this project nor
-    the configuration sets. Then it only loses what is ours.
+    While its GPU is to serve and cannot, or waits, or servers use it, nothing
+    more is given out of it. Otherwise it is deleted, unless something of
+    others would go with it: providers below it, or traits that neither this
+    project nor the configuration sets. Then it only loses what is ours.
     """
-    is_awaited = target.is_awaited(held.name)
+    is_awaited = target.is_awaited(held.name) or any(
+        successor.gpu.name in waiting
+        for successor in target.find_successors(held.name)
+    )
     if is_awaited or held.in_use:
         after = inventories.fence(held)
         problems = [] if is_awaited else [_kept(held)]

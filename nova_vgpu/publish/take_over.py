@@ -111,13 +111,43 @@ def _list_new_shares(
             yield assigned
 
 
+def list_waiting(target: Target, tree: values.PlacementTree) -> frozenset[str]:
+    """The GPUs whose providers stay as they are while allocations do not move.
+
+    To offer more of them would be to offer vGPUs that are held elsewhere.
+    """
+    if tree.root is not None and tree.root.inventory_of(_VGPU) is not None:
+        return frozenset(a.gpu.name for a, _ in target.served.values())
+    return _list_gpus(
+        target, _list_former(target, tree), _list_new_shares(target, tree)
+    )
+
+
+def _list_gpus(
+    target: Target,
+    former: Iterable[values.PlacementProvider],
+    new: Iterable[values.Assignment],
+) -> frozenset[str]:
+    """The GPUs that providers are taken over for, and those of new shares."""
+    return frozenset(
+        (
+            *(
+                target.find_successors(held.name)[0].gpu.name
+                for held in former
+            ),
+            *(assigned.gpu.name for assigned in new),
+        )
+    )
+
+
 def diff_take_over(
     target: Target, tree: values.PlacementTree
 ) -> values.Difference:
     """What to move, and which providers end with that.
 
     What the providers of GPUs are to offer beyond that follows with the next
-    update. Unless all is clear for every server, nothing moves.
+    update. Unless all is clear for every server, nothing moves, and the GPUs
+    of :func:`list_waiting` wait.
 
     :param target: with the guests of the host, if the node's own provider
         has vGPUs, or a GPU is divided.
@@ -127,8 +157,7 @@ def diff_take_over(
     problems: list[values.Problem] = []
     former = list(_list_former(target, tree))
     new = list(_list_new_shares(target, tree))
-    gpus = {target.find_successors(held.name)[0].gpu.name for held in former}
-    gpus |= {assigned.gpu.name for assigned in new}
+    gpus = _list_gpus(target, former, new)
     for consumer in tree.consumers:
         for found in (
             *(
@@ -378,7 +407,7 @@ def _not_divided(
         f'{consumer.uuid} has allocations of {allocated} vGPUs of GPU {gpu}, '
         f'some of them of {held.name}, but {found} of its vGPUs are in the '
         'guest of that server on this host, so their types are unknown. The '
-        'providers of GPUs wait until that is clear.',
+        'free vGPUs of that GPU are not offered until that is clear.',
         'Confirm or revert its resize or migration, or hard-reboot the '
         'server: it gets its vGPUs back. If there is no such server: '
         '"nova-manage placement audit" finds orphaned allocations.',

@@ -299,6 +299,36 @@ class MixedSizesTest(SharesTestBase):
         self._delete_server(server)
         self.boot(flavor_id=six)
 
+    def test_while_a_resize_is_not_confirmed(self) -> None:
+        """What cannot move yet is not given out with another type."""
+        four = self.of_type('A10-4Q')
+        self.declare_shares({'A10-4Q': ['21:00.0']}, {})
+        self.start_host('host1', a10('21:00.0'))
+        server = self.boot(flavor_id=four)
+        self.flags(allow_resize_to_same_host=True)
+        self._resize_server(server, self._create_flavor())
+        self.declare_shares(
+            {**self.SHARES, 'A10-8Q': ['81:00.0']}, {'A10-8Q': 'CUSTOM_LARGE'}
+        )
+        self.restart_host('host1', a10('21:00.0'), a10('81:00.0'))
+        self.require_fence(FIRST)
+        self.assertEqual([None, None], self.totals(*self.devices))
+        self.boot(flavor_id=four, expected_state='ERROR')
+        # The other card serves, and what happens to it is noticed.
+        self.assertEqual([('CUSTOM_LARGE', 3)], self.totals(SECOND))
+        self.simulated['host1'].gpus.pop()
+        self._run_periodics()
+        other = self.inventory(SECOND, 'CUSTOM_LARGE')
+        assert other is not None
+        self.assertEqual(3, other['reserved'])
+        self._confirm_resize(server)
+        self._run_periodics()
+        self.assertIsNone(self.provider(FIRST))
+        self.assertEqual(
+            [('VGPU', 3), ('VGPU', 2)], self.totals(*self.devices)
+        )
+        self.boot(flavor_id=four)
+
     def test_a_server_with_one_of_each(self) -> None:
         self.start_host('host1', a10('21:00.0'))
         flavor = self.flavor_of(

@@ -288,6 +288,22 @@ class TestMoves(testtools.TestCase):
             self.assertIn('b has allocations of 2 vGPUs', problem.message)
             self.assertIn('Confirm or revert', problem.cure)
 
+    def test_meanwhile_nothing_more_is_given_out(self) -> None:
+        """Else a server could get a vGPU of any type of the GPU."""
+        wanted = target(make_plan(DIVIDED), self.guests[0])
+        waiting = take_over.list_waiting(wanted, self.before)
+        self.assertEqual({GPU}, waiting)
+        found = decision.diff_all(wanted, self.before, waiting)
+        after = trees.make_changes(self.before, found)
+        self.assertEqual(held_by(self.before), held_by(after))
+        self.assertEqual({GPU: (6, 3)}, inventories(after))
+        self.assertEqual((), found.problems)
+        root, held = self.before.providers
+        idle = trees.make_tree(root, dataclasses.replace(held, used=()))
+        found = decision.diff_all(wanted, idle, waiting)
+        after = trees.make_changes(idle, found)
+        self.assertEqual({GPU: (6, 6)}, inventories(after))
+
     def test_what_novas_driver_had_of_functions_goes_there_too(self) -> None:
         functions = [
             trees.held(address.node_device_name, VGPU=1)
