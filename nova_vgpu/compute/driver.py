@@ -385,6 +385,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
                     ctxt, instance, migrate_data, *args, **kwargs
                 )
             )
+            self.vgpus.live_migration.check_chosen(instance, data)
         self.vgpus.live_migration.move_functions(data)
         return data
 

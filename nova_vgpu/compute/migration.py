@@ -17,6 +17,7 @@ Nova knows how for mdevs, and for PCI devices that can; a virtual function that
 is a vGPU is checked like the former and moved like the latter.
 """
 
+from collections.abc import Collection
 from collections.abc import Container
 from collections.abc import Iterator
 from collections.abc import Mapping
@@ -82,12 +83,14 @@ class LiveMigration:
             self._require_variant_drivers(instance, names)
 
     def _require_variant_drivers(
-        self, instance: nova_types.Instance, names: Container[str]
+        self, instance: nova_types.Instance, names: Collection[str]
     ) -> None:
         """A VF without a type migrates only with a driver that can save it.
 
         :raises MigrationPreCheckError: if it is bound to another one.
         """
+        if not any(map(vgpu_devices.is_function, names)):
+            return
         for gpu in self._planner.make_plan().gpus:
             for vf in gpu.vfs:
                 has_no_type = vf.name in names and not vf.vendor_vfio
@@ -99,8 +102,10 @@ class LiveMigration:
                     f'is of GPU {gpu}, whose driver, {gpu.driver}, does not '
                     'support live migration'
                     if fixed_vfs.is_fixed(gpu)
-                    else f'is bound to {vf.driver}; a VF of this GPU migrates '
-                    f'only with {vgpu_devices.VARIANT_DRIVER} (Linux 6.19)'
+                    else f'is bound to {vf.driver} on '
+                    f'{self._nova._host.get_hostname()}; a VF of this GPU '
+                    f'migrates only with {vgpu_devices.VARIANT_DRIVER} (Linux '
+                    '6.19)'
                 )
                 raise nova_exception.MigrationPreCheckError(
                     reason=f'Unable to migrate {instance.uuid}: VF '
@@ -125,6 +130,23 @@ class LiveMigration:
             raise nova_exception.MigrationPreCheckError(
                 reason=error.format_message()
             ) from error
+
+    def check_chosen(
+        self, instance: nova_types.Instance, data: MigrateData
+    ) -> None:
+        """Whether what was chosen for a server can take over its vGPUs.
+
+        Its definition comes from the source: libvirt does not bind functions
+        here to another driver.
+
+        :raises MigrationPreCheckError: if one is bound to another driver.
+        """
+        chosen = data.target_mdevs.values() if _list_asked(data) else ()
+        try:
+            self._require_variant_drivers(instance, chosen)
+        except nova_exception.MigrationPreCheckError:
+            self._nova.instance_claimed_mdevs.pop(instance.uuid, None)
+            raise
 
     def _require_function_migration(
         self, instance: nova_types.Instance

@@ -115,12 +115,16 @@ class LiveMigrationTest(
     FAKE_LIBVIRT_VERSION = 10_000_000
     FAKE_QEMU_VERSION = 8_002_002
 
-    def start_both(self, vf_driver: str) -> typing.Any:
+    def start_both(
+        self, vf_driver: str, at_destination: str | None = None
+    ) -> typing.Any:
         self.declare('B60-1of4')
         self.list_addresses('B60-1of4', '03:00.0')
         self.src = self.start_host('host1', b60(vf_driver=vf_driver))
         self.server = self.boot(host='host1')
-        self.dest = self.start_host('host2', b60(vf_driver=vf_driver))
+        self.dest = self.start_host(
+            'host2', b60(vf_driver=at_destination or vf_driver)
+        )
         return self.server
 
     def test_with_a_driver_that_cannot_it_is_refused(self) -> None:
@@ -133,8 +137,8 @@ class LiveMigrationTest(
             'completed',
         )
         self.assertIn(
-            f'VF 0000:03:00.{name[-1]} is bound to vfio-pci; a VF of this GPU '
-            'migrates only with xe-vfio-pci',
+            f'VF 0000:03:00.{name[-1]} is bound to vfio-pci on host1; a VF of '
+            'this GPU migrates only with xe-vfio-pci',
             self.stdlog.logger.output,
         )
 
@@ -147,3 +151,19 @@ class LiveMigrationTest(
             self.assertEqual(
                 [b60(vf_driver='xe-vfio-pci')], self.simulated[host].gpus
             )
+
+    def test_a_destination_with_another_driver_is_refused(self) -> None:
+        """QEMU would not find the function there: it is not bound to VFIO."""
+        server = self.start_both('xe-vfio-pci', 'xe')
+        names = self.names_of(server)
+        self.assertRaises(
+            client.OpenStackApiException,
+            self._live_migrate,
+            server,
+            'completed',
+        )
+        self.assertIn('is bound to xe on host2', self.stdlog.logger.output)
+        self.assertEqual(names, self.names_of(server))
+        self.assertEqual({}, self.dest.driver.instance_claimed_mdevs)
+        driver = self.dest.driver
+        self.assertEqual(frozenset(), driver.vgpus.usage.pending.list())
