@@ -72,17 +72,18 @@ def diff_all(
     :param waiting: the names of GPUs whose allocations have to move first.
         Their providers stay as they are; those that end give out nothing more.
     """
+    # What ends first: what was there is not offered twice.
     parts = [
-        *(
-            _publish(target, assigned, wanted, tree)
-            for assigned, wanted in target.served.values()
-            if assigned.gpu.name not in waiting
-        ),
         *(
             _retire(target, held, tree, waiting)
             for held in tree.providers[1:]
             if held.name not in target.served
             and providers.is_own(target, held, tree)
+        ),
+        *(
+            _publish(target, assigned, wanted, tree)
+            for assigned, wanted in target.served.values()
+            if assigned.gpu.name not in waiting
         ),
     ]
     changes = [change for made, _ in parts for change in made]
@@ -220,11 +221,13 @@ def _find_counted_elsewhere(
     wanted: values.Provider,
     tree: values.PlacementTree,
 ) -> list[str]:
-    """Other providers that offer the vGPUs of this GPU."""
+    """Other providers that offer the vGPUs of this GPU, and go on to."""
     found = [
         held.name
         for held in tree.providers[1:]
-        if held.inventories and assigned in target.find_successors(held.name)
+        if held.inventories
+        and assigned in target.find_successors(held.name)
+        and not (providers.is_own(target, held, tree) and not held.in_use)
     ]
     root = tree.root
     if root is not None and root.inventory_of(wanted.resource_class):

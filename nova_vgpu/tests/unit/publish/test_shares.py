@@ -408,3 +408,34 @@ class TestCommands(testtools.TestCase):
             {'counted-elsewhere'}, {p.code for p in found.problems}
         )
         self.assertEqual((), found.changes)
+
+    def test_one_sync_is_enough_if_nothing_is_used(self) -> None:
+        """Also if the GPU was divided, or not, by an earlier one."""
+        root = dataclasses.replace(trees.ROOT, inventories=())
+        tree = trees.make_tree(root)
+        for types, expected in (
+            (WHOLE, {GPU: (4, 0)}),
+            (DIVIDED, {f'{GPU}_A10-4Q': (3, 0), f'{GPU}_A10-6Q': (2, 0)}),
+            (WHOLE, {GPU: (4, 0)}),
+        ):
+            wanted = target(make_plan(types), mode=Mode.FULL)
+            found = decision.decide(wanted, tree)
+            self.assertEqual((), found.problems)
+            tree = trees.make_changes(tree, found)
+            self.assertEqual(expected, inventories(tree))
+
+    def test_what_is_used_as_before_is_not_counted_twice(self) -> None:
+        root = dataclasses.replace(trees.ROOT, inventories=())
+        wanted = target(make_plan(WHOLE), mode=Mode.FULL)
+        tree = trees.make_tree(root)
+        tree = trees.make_changes(tree, decision.decide(wanted, tree))
+        whole = tree.providers[1]
+        tree = trees.allocate(tree, trees.consumer('a', (whole, 'VGPU', 1)))
+        wanted = target(make_plan(DIVIDED), mode=Mode.FULL)
+        found = decision.decide(wanted, tree)
+        self.assertEqual(
+            {'counted-elsewhere', 'retired-but-in-use'},
+            {p.code for p in found.problems},
+        )
+        after = trees.make_changes(tree, found)
+        self.assertEqual({GPU: (4, 3)}, inventories(after))
