@@ -44,7 +44,12 @@ from nova_vgpu.sandbox import placement
 
 #: What is run on each machine, boot by boot: modules of guest/tests.
 MACHINES: dict[str, tuple[tuple[str, ...], ...]] = {
-    'servers': (('test_life', 'test_servers', 'test_divided', 'test_faults'),),
+    'servers': (
+        (
+            *('test_life', 'test_servers', 'test_divided'),
+            *('test_vf_profiles', 'test_faults'),
+        ),
+    ),
     'reboots': (
         ('test_before_reboot',),
         ('test_after_reboot',),
@@ -52,7 +57,7 @@ MACHINES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }
 #: The parts of the self-check, in an order that makes for even shares.
-CHECKS = ('guest', 'presence', 'types', 'tools')
+CHECKS = ('guest', 'presence', 'types', 'tools', 'xe')
 _UNIT_TESTS = 'unit-tests'
 _TEST_SECONDS = 1200.0
 _FAILED = re.compile(r'^(?:FAIL|ERROR): .*\(lab\.guest\.tests\.(.*)\)')

@@ -69,8 +69,8 @@ _COMMAND_LINE = (
     ),
 )
 
-# A Tesla T4, an A10, an L40S and a GVT-g, as the kernel module has them. A VF
-# needs a port of its own bus, and interrupts of its controller.
+# A Tesla T4, an A10, an L40S, a GVT-g and a B60, as the kernel modules have
+# them. A VF needs a port of its own bus, and interrupts of its controller.
 _SRIOV = 'sriov_max_vfs=4,sriov_vq_flexible=8,sriov_vi_flexible=4'
 _GPUS = (
     *('-device', 'intel-iommu,intremap=on'),
@@ -83,6 +83,8 @@ _GPUS = (
     *('-device', 'pcie-root-port,id=port2,chassis=2,slot=2,addr=0x13'),
     '-device',
     f'nvme,serial=l40s,subsys=l40s,bus=port2,use-intel-id=on,{_SRIOV}',
+    *('-device', 'pcie-root-port,id=port3,chassis=3,slot=3,addr=0x14'),
+    *('-device', 'igb,bus=port3'),
 )
 
 

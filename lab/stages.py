@@ -70,7 +70,7 @@ def build(its: cache.Cache, show: cache.Show, seed: Seed) -> None:
     ] = (
         ('debian', lambda: _make_rootfs(its), []),
         ('python', lambda: _install_python(its), pinned),
-        ('module', lambda: _build_module(its), _files(LAB / 'fakevgpu')),
+        ('module', lambda: _build_modules(its), _files(LAB / 'fakevgpu')),
         ('disk', lambda: _make_disk(its), [LAB / 'boot_files.py']),
         ('seed', lambda: _make_seed(its, seed), []),
     )
@@ -179,7 +179,7 @@ def _pip_settings(its: cache.Cache) -> dict[str, str]:
     return settings
 
 
-def _build_module(its: cache.Cache) -> None:
+def _build_modules(its: cache.Cache) -> None:
     source = its.rootfs / 'usr/src/fakevgpu'
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(LAB / 'fakevgpu', source)
@@ -187,12 +187,12 @@ def _build_module(its: cache.Cache) -> None:
     make = ['make', '-C', f'/lib/modules/{version}/build']
     options = ['M=/usr/src/fakevgpu', 'CONFIG_DEBUG_INFO_BTF_MODULES=']
     its.run('module', its.in_rootfs(*make, *options, 'modules'))
-    its.run(
-        'strip', its.in_rootfs('strip', '-g', '/usr/src/fakevgpu/fakevgpu.ko')
-    )
     extra = its.rootfs / 'lib/modules' / version / 'extra'
     extra.mkdir(exist_ok=True)
-    shutil.copy(source / 'fakevgpu.ko', extra)
+    for built in source.glob('*.ko'):
+        strip = ('strip', '-g', f'/usr/src/fakevgpu/{built.name}')
+        its.run('strip', its.in_rootfs(*strip))
+        shutil.copy(built, extra)
     its.run('depmod', its.in_rootfs('depmod', version))
 
 

@@ -12,7 +12,7 @@
 
 """Check the lab from inside: python3 -m lab.guest.selfcheck [PART...].
 
-The parts are guest, types, presence and tools; all, if none is named. The
+The parts are guest, types, presence, tools and xe; all, if none is named. The
 machine is left without VFs, vGPUs and faults, as it is after it was started.
 """
 
@@ -25,6 +25,7 @@ from lab.guest.selfcheck import presence_checks
 from lab.guest.selfcheck import registry
 from lab.guest.selfcheck import tools_checks
 from lab.guest.selfcheck import types_checks
+from lab.guest.selfcheck import xe_checks
 
 #: In the order in which they run. Libvirt looks at each function that comes,
 #: and takes its time; what it is asked for is first, with few functions.
@@ -33,6 +34,7 @@ _PARTS = {
     'types': types_checks,
     'presence': presence_checks,
     'tools': tools_checks,
+    'xe': xe_checks,
 }
 
 _KERNEL_LOG = '/dev/kmsg'

@@ -113,7 +113,7 @@ def _node_devices() -> None:
     registry.wait_for(f'{[text for _, text in expected]}', look, 60)
 
 
-def _open_as_vfio(vf: machine.Function) -> str:
+def open_as_vfio(vf: machine.Function) -> str:
     """The error that opening a VF ends with, in the way that QEMU does it."""
     group = (vf.path / 'iommu_group').readlink().name
     with contextlib.ExitStack() as stack:
@@ -140,9 +140,9 @@ def _open_as_vfio(vf: machine.Function) -> str:
 @registry.check('a VF is for a guest only with a type')
 def _no_type() -> None:
     (vf, *_) = machine.L40S.have_vfs(2)
-    registry.same('without one', _open_as_vfio(vf), 'ENODEV')
+    registry.same('without one', open_as_vfio(vf), 'ENODEV')
     machine.write(vf.current, vf.creatable()['NVIDIA L40S-24Q'])
-    registry.same('with one', _open_as_vfio(vf), '')
+    registry.same('with one', open_as_vfio(vf), '')
     in_use = machine.read(machine.L40S.knobs / 'in_use')
     registry.same('vGPUs in use', in_use, '0')
 

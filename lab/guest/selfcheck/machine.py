@@ -26,6 +26,7 @@ DEVICES = pathlib.Path('/sys/bus/pci/devices')
 DRIVERS = pathlib.Path('/sys/bus/pci/drivers')
 MDEVS = pathlib.Path('/sys/bus/mdev/devices')
 RESCAN = pathlib.Path('/sys/bus/pci/rescan')
+PROBE = pathlib.Path('/sys/bus/pci/drivers_probe')
 STUB = 'pci-pf-stub'
 
 
@@ -75,6 +76,9 @@ class Function:
             return (self.path / 'driver').readlink().name
         except FileNotFoundError:
             return None
+
+    def unbind(self) -> None:
+        write(DRIVERS / (self.driver or '') / 'unbind', self.address)
 
     @property
     def node_device(self) -> str:
@@ -155,7 +159,7 @@ class GPU(Function):
             vendor, device = self._ids
             raise registry.Failed(
                 f'{len(found)} GPUs are {vendor:04x}:{device:04x}, not 1: '
-                'is fakevgpu loaded, and are the devices of QEMU there?'
+                'are the modules loaded, and the devices of QEMU there?'
             )
         return found[0]
 
@@ -195,9 +199,6 @@ class GPU(Function):
         finally:
             write(self.knobs / name, before)
 
-    def unbind(self) -> None:
-        write(DRIVERS / (self.driver or '') / 'unbind', self.address)
-
     def bind(self, driver: str) -> None:
         own = driver == self.own_driver
         write(self.path / 'driver_override', '' if own else driver)
@@ -225,13 +226,38 @@ class GPU(Function):
         write(self.knobs / 'heterogeneous', own)
 
 
+class ProvisionedGPU(GPU):
+    """A GPU whose driver provisions its VFs; it has no knobs."""
+
+    @property
+    def admin(self) -> pathlib.Path:
+        return self.path / 'sriov_admin'
+
+    def profile(self, vf: int, name: str) -> str:
+        """What a VF has of something; they are counted from 1."""
+        return read(self.admin / f'vf{vf}' / 'profile' / name)
+
+    def clear(self) -> None:
+        """No VFs and no quotas, on its own driver."""
+        if not self.path.exists():
+            write(RESCAN, 1)
+        if self.driver != self.own_driver:
+            self.bind(self.own_driver)
+        write(self.numvfs, 0)
+        for name in ('vram_quota', 'exec_quantum_ms', 'preempt_timeout_us'):
+            write(self.admin / '.bulk_profile' / name, 0)
+        write(self.admin / '.bulk_profile' / 'sched_priority', 'low')
+
+
 T4 = GPU(0x10DE, 0x1EB8)
 A10 = GPU(0x10DE, 0x2236)
 L40S = GPU(0x10DE, 0x26B9)
 INTEL = GPU(0x8086, 0x191B, 'i915')
+B60 = ProvisionedGPU(0x8086, 0xE211, 'xe')
+#: Those of fakevgpu.
 GPUS = (T4, A10, L40S, INTEL)
 
 
 def clear() -> None:
-    for gpu in GPUS:
+    for gpu in (*GPUS, B60):
         gpu.clear()

@@ -20,6 +20,7 @@ import contextlib
 import re
 
 import libvirt
+import libvirt_qemu
 
 _UUID = r'[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}'
 _STATES = {
@@ -92,6 +93,14 @@ def state(name: str) -> str:
 def read(name: str) -> str:
     with _domain(name) as domain:
         return str(domain.XMLDesc())
+
+
+def list_pci_ids(name: str) -> set[str]:
+    """The ids of the PCI devices that its guest sees."""
+    hmp = libvirt_qemu.VIR_DOMAIN_QEMU_MONITOR_COMMAND_HMP
+    with _domain(name) as domain:
+        shown = libvirt_qemu.qemuMonitorCommand(domain, 'info qtree', hmp)
+    return set(re.findall(r'pci id ([0-9a-f]{4}:[0-9a-f]{4})', shown))
 
 
 def remove(name: str) -> None:

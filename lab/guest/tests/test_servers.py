@@ -145,11 +145,7 @@ class TestServers(servers.ServersTest):
         """Nor does nova-compute, started again: with other types at that."""
         before = self.kernel()
         for declared in (_OTHERWISE, host.DECLARED):
-            self.declare(declared + compute.SETTINGS)
-            compute.configure()
-            self.compute.stop()
-            self.compute = compute.Compute()
-            self.compute.update()
+            self.restart(declared)
             self.assert_untouched(before, held)
             for server, device in held.items():
                 self.assertEqual(device, self.vgpu_of(server), declared)

@@ -147,7 +147,7 @@ class TestStages(testtools.TestCase):
         bodies: dict[str, typing.Any] = {
             '_make_rootfs': make('debian'),
             '_install_python': make('python'),
-            '_build_module': make('module'),
+            '_build_modules': make('module'),
             '_make_disk': make('disk'),
             '_make_seed': make('seed'),
         }
