@@ -29,13 +29,14 @@ class Apply(changes.Changer):
     Virtual functions are enabled, the GPU instances that types of MIG need are
     created, virtual functions of Intel are provisioned, vGPUs of servers that
     a reboot removed are created again, and unused vGPUs of another type are
-    removed. MIG mode and GPUs of AMD are not changed. A vGPU in use is never
+    removed. MIG mode is switched with [devices]switch_mig_mode only, on a GPU
+    that nothing uses; GPUs of AMD are not changed. A vGPU in use is never
     changed: it is reported, and everything else is done. The command can be
     run at any time, and again after it was killed. "nova-vgpu restore" reverts
     the last apply.
 
     It needs libvirt on this host, also with --dry-run, and the package
-    nvidia-ml-py for GPU instances.
+    nvidia-ml-py for GPU instances and MIG mode.
 
     The names of type ids are stored (types.json in --state-dir). If nova.conf
     has an id that a driver upgrade gave to another type, nothing is done.
@@ -73,6 +74,8 @@ class Apply(changes.Changer):
             return self.rows_of(apply.apply(access, configuration, self, gpu))
         self._is_dry_run = self.prints_table = True
         draft = apply.plan(access, configuration, self, gpu)
+        if any(isinstance(step, values.SetMigMode) for step in draft.steps):
+            self.say('Further steps follow when MIG mode has been switched.')
         if any(isinstance(step, values.AwaitTypes) for step in draft.steps):
             self.say('Further steps can follow when the types have appeared.')
         _, rows = found = self.rows_of(draft.outcome, draft.steps)

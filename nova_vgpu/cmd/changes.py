@@ -28,7 +28,12 @@ from nova_vgpu.lifecycle import step_runner
 EXIT_REFUSED = 3
 
 _TIMEOUT = 120.0
-_LONG = (values.SetVFs, values.AwaitTypes, values.RepairDriver)
+_LONG = (
+    values.SetVFs,
+    values.SetMigMode,
+    values.AwaitTypes,
+    values.RepairDriver,
+)
 
 
 class HostCommand(base.Command):

@@ -128,7 +128,10 @@ class Planner:
         Once: after a correction of nova.conf the files are written again, and
         this service goes on with what it read when it started.
         """
-        loaded = values.Configuration(*devices.read_declaration(self._conf))
+        declaration, problems = devices.read_declaration(self._conf)
+        # This service does not switch it, whatever NVML tells.
+        declaration = dataclasses.replace(declaration, switches_mig_mode=False)
+        loaded = values.Configuration(declaration, problems)
         if loaded.declaration.types:
             self.own_state_path = self.own_state_path or (
                 f'{self._conf.state_path}/{state_files.NOVA_DIRECTORY}'

@@ -36,6 +36,7 @@ from nova_vgpu.conf import opts
 _CURES = {
     'unlisted_gpus': 'Set it to first-type or ignore.',
     'vgpu_creation': 'Set it to on-demand or ahead.',
+    'switch_mig_mode': 'Set it to true or false.',
     'resource_class': 'Set it to VGPU, or to a name like CUSTOM_VGPU_BIG.',
     'mdev_class': 'Set it to VGPU, or to a name like CUSTOM_VGPU_BIG.',
     'max_instances': 'Set it to a whole number of at least 1, or remove it.',
@@ -101,6 +102,9 @@ def read_declaration(
         unlisted_is_set=unlisted is None or _is_set(conf, 'unlisted_gpus'),
         pci_devices=_read_device_specs(conf),
         vgpus_are_pci_devices=_are_vgpus_pci_devices(conf, creation),
+        switches_mig_mode=bool(
+            _read(conf, opts.GROUP, 'switch_mig_mode', problems)
+        ),
     )
     return declaration, tuple(problems)
 

@@ -144,6 +144,24 @@ Related options:
 * ``[devices]enabled_vgpu_types``
 """,
         ),
+        cfg.BoolOpt(
+            'switch_mig_mode',
+            default=False,
+            help="""
+Whether ``nova-vgpu apply`` turns MIG mode on and off.
+
+It is turned on where a GPU is to serve types that are backed by MIG, and off
+where a GPU is to serve time-sliced types. That resets the GPU: it is only done
+while no server, no vGPU and no process uses it, and needs NVML. The virtual
+functions and GPU instances of that GPU are removed before.
+
+So does ``nova-vgpu agent --enforce``. nova-compute never switches MIG mode.
+
+Related options:
+
+* ``[devices]enabled_vgpu_types``
+""",
+        ),
     ]
 
 

@@ -10,10 +10,11 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""Create and remove GPU instances of NVIDIA's GPUs, by nvidia-smi.
+"""Switch MIG mode, create and remove GPU instances, by nvidia-smi.
 
 ::
 
+    nvidia-smi -i <GPU> -mig 0|1
     nvidia-smi mig -cgi <profiles> -C -i <GPU>
     nvidia-smi mig -dci -gi <instance> -i <GPU>
     nvidia-smi mig -dgi -gi <instance> -i <GPU>
@@ -22,9 +23,14 @@ The program, and not NVML: one that hangs can be killed, and one that was
 started continues to its end if this process is killed, so that an instance
 gets its compute instance. What is in use is refused by the driver, too, which
 is temporary if a process has the GPU open for a moment.
+
+MIG mode is not switched while the GPU has virtual functions. To switch it
+resets the GPU; if something has the GPU open, the mode is pending until the
+next reset. Some GPUs lose the mode when the host reboots.
 """
 
 from collections.abc import Sequence
+import functools
 
 from nova_vgpu import exception
 from nova_vgpu import values
@@ -34,6 +40,28 @@ from nova_vgpu.host import virtual_functions
 # nvml.h: NVML_ERROR_IN_USE, which is also the exit code.
 _IN_USE = 19
 _IN_USE_TEXT = 'in use by another client'
+
+
+def switch_mode(
+    run: tools.Run,
+    path: str,
+    gpu: values.PciAddress,
+    wanted: bool,
+    seconds: float,
+    keep: Sequence[int] = (),
+) -> None:
+    """Turn MIG mode on or off; it may be pending after that.
+
+    :param keep: descriptors that the program inherits.
+    :raises NotYet: if the GPU is busy at the moment.
+    :raises StepFailed: if it failed.
+    """
+    _run(
+        functools.partial(run, keep=keep),
+        [path, '-i', str(gpu), '-mig', '1' if wanted else '0'],
+        seconds,
+        'Does the GPU support MIG, and are its virtual functions disabled?',
+    )
 
 
 def create(

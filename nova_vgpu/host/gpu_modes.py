@@ -19,6 +19,8 @@ Heterogeneous mode allows vGPUs of different sizes on one GPU. It can be
 changed only while the GPU has no vGPU, and is lost when the host reboots. ::
 
     nvidia-smi vgpu -shm 1 -i <GPU>
+
+MIG mode is set in :mod:`nova_vgpu.host.gpu_instance_tool`.
 """
 
 from collections.abc import Sequence
@@ -28,6 +30,7 @@ import typing
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import gpu_instances
+from nova_vgpu.host import gpu_processes
 from nova_vgpu.host import nvml
 from nova_vgpu.host import tools
 from nova_vgpu.host import vgpu_slots
@@ -99,6 +102,11 @@ def _read_gpu(
             if heterogeneous is None
             else vgpu_slots.read_slots(library, handle)
         ),
+        processes=(
+            None
+            if mig is None
+            else gpu_processes.list_processes(library, handle)
+        ),
     )
 
 
@@ -110,7 +118,8 @@ def _mode(answer: tuple[int, int]) -> values.GPUMode:
 def pack(read: values.ModesRead) -> list[typing.Any]:
     """The modes as lists, texts and numbers, for another process.
 
-    Without the GPU instances one by one: only an apply needs them.
+    Without the GPU instances one by one, and the processes: only an apply
+    needs them.
     """
     return [
         [[str(address), *_pack_gpu(modes)] for address, modes in read.modes],

@@ -54,5 +54,18 @@ def _read_gpu(
     return tuple(sorted({pid for answer in answers for pid in answer}))
 
 
+def list_processes(
+    library: nvml.Library, handle: typing.Any
+) -> tuple[int, ...] | None:
+    """The ids of all processes of a GPU; None if NVML does not tell them."""
+    found: set[int] = set()
+    for function in FUNCTIONS:
+        answer = library.ask(function, _list_ids, handle)
+        if answer is None and function in REQUIRED:
+            return None
+        found.update(answer or ())
+    return tuple(sorted(found))
+
+
 def _list_ids(processes: Iterable[typing.Any]) -> list[int]:
     return [process.pid for process in processes]

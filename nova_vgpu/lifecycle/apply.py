@@ -34,14 +34,17 @@ from nova_vgpu.lifecycle import journal as journals
 from nova_vgpu.lifecycle import step_executor
 from nova_vgpu.lifecycle import step_runner
 from nova_vgpu.plan import mapper
+from nova_vgpu.plan import mig_problems
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 from nova_vgpu.plan import vf_profiles
-from nova_vgpu.reconcile import steps
+from nova_vgpu.reconcile import way_back
 
 # What VFs and vGPUs in the way hid is seen when the host is read again, and so
 # are mdevs that mdevctl started meanwhile.
 _MOST_ROUNDS = 5
+# Problems whose cure is a step: if it fails, that says why.
+_OBSTACLES = readiness.OBSTACLES | vf_profiles.OBSTACLES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -80,6 +83,7 @@ def plan(
         report = _read(
             access, connection, configuration, reporter, gpu, may_change=False
         )
+    _warn_of_unknown(report, reporter, gpu)
     # A GPU that is made ready may well serve then.
     changed = {step.gpu for step in report.steps}
     problems = tuple(
@@ -138,7 +142,11 @@ def apply(
             )
         if left:
             reporter.warn('Not converged yet; run apply again.')
-        outcome.problems = _list_problems(report, gpu, stopped)
+        _warn_of_unknown(report, reporter, gpu)
+        said = _OBSTACLES
+        if configuration.declaration.switches_mig_mode:
+            said |= mig_problems.MODE_CODES
+        outcome.problems = _list_problems(report, gpu, stopped, said)
         outcome.refusals[:0] = report.refusals
         if not outcome.failures and gpu is None:
             undone.clear()  # what was not made is not wanted any more
@@ -166,8 +174,8 @@ def restore(
         if log.is_restored or not log.steps:
             return None
         executor.is_undoing = True
-        executor.vgpus.read_host()
-        back = [steps.undo(of_gpu) for of_gpu in log.gpu_steps]
+        host = executor.vgpus.read_host()
+        back = [way_back.plan(of_gpu, host) for of_gpu in log.gpu_steps]
         step_runner.execute(
             access,
             back,
@@ -302,6 +310,7 @@ def _list_problems(
     report: values.DriftReport,
     gpu: str | None,
     stopped: Container[str] = (),
+    said: Container[str] = (),
 ) -> tuple[values.Problem, ...]:
     """What keeps the GPUs in question from serving.
 
@@ -309,6 +318,7 @@ def _list_problems(
     failed by the failure: the cure of an obstacle is the step.
 
     :param stopped: GPUs with a step that failed or was refused.
+    :param said: the codes of problems that are said by that.
     """
     others = {str(each) for each in report.plan.gpus} - {gpu}
     refused = {refusal.gpu for refusal in report.refusals}
@@ -317,8 +327,17 @@ def _list_problems(
         for problem in report.plan.problems_of(values.Severity.ERROR)
         if problem.subject not in refused
         and (gpu is None or problem.subject not in others)
-        and (
-            problem.subject not in stopped
-            or problem.code not in readiness.OBSTACLES | vf_profiles.OBSTACLES
-        )
+        and (problem.subject not in stopped or problem.code not in said)
     )
+
+
+def _warn_of_unknown(
+    report: values.DriftReport,
+    reporter: step_runner.Reporter,
+    gpu: str | None,
+) -> None:
+    """MIG modes that are not switched because they are not known."""
+    for problem in report.plan.problems:
+        is_asked = gpu is None or problem.subject == gpu
+        if problem.code == mig_problems.UNKNOWN and is_asked:
+            reporter.warn(str(problem))

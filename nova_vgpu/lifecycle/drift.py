@@ -65,7 +65,10 @@ def read(
             plan,
             type_matching.list_type_names(state.host),
             state.usage,
-            policy.for_apply(configuration.declaration.creation),
+            policy.for_apply(
+                configuration.declaration.creation,
+                configuration.declaration.switches_mig_mode,
+            ),
             new_uuid,
         )
     return values.DriftReport(

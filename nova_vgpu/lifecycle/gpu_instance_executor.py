@@ -118,6 +118,8 @@ class GPUInstanceExecutor:
         """The instances of the profile, and the ids of those not in use."""
         gpu = self._read_gpu(step.gpu)
         modes = self._access.read_modes(values.Host((gpu,))).of(gpu.address)
+        if not step.after and modes.mig and not modes.mig.current:
+            return (), frozenset()  # none without MIG mode
         if modes.gpu_instances is None:
             raise exception.StepFailed(
                 'NVML does not tell which GPU instances exist.',

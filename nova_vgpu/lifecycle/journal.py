@@ -43,6 +43,7 @@ _KINDS: dict[str, type[typing.Any]] = {
         values.RepairDriver,
         values.SetVFs,
         values.AwaitTypes,
+        values.SetMigMode,
         values.SetGPUInstances,
         values.SetHeterogeneous,
         values.SetVFProfile,

@@ -34,6 +34,7 @@ from nova_vgpu.host.type_backends import timeout
 from nova_vgpu.host.type_backends import xe
 from nova_vgpu.lifecycle import gpu_instance_executor
 from nova_vgpu.lifecycle import host_access
+from nova_vgpu.lifecycle import mig_mode_executor
 from nova_vgpu.lifecycle import vgpu_executor
 from nova_vgpu.reconcile import steps
 
@@ -85,6 +86,13 @@ class Executor:
         self._gpu_instances = gpu_instance_executor.GPUInstanceExecutor(
             access, self._read_gpu, self._exclude_claims
         )
+        self._mig_mode = mig_mode_executor.MigModeExecutor(
+            access,
+            self.vgpus.read_host,
+            self._read_usage,
+            self._exclude_claims,
+            lock,
+        )
         # What was reported as done, and is perhaps not there yet.
         self._reported: set[values.SetVFs] = set()
 
@@ -102,6 +110,8 @@ class Executor:
                     return self._set_vfs(step)
                 case values.AwaitTypes():
                     return self._has_types(step.gpu)
+                case values.SetMigMode():
+                    return self._mig_mode.attempt(step, self.is_undoing)
                 case values.SetGPUInstances():
                     return self._gpu_instances.attempt(step)
                 case values.SetHeterogeneous():
@@ -220,9 +230,16 @@ class Executor:
 
     def _set_heterogeneous(self, step: values.SetHeterogeneous) -> None:
         access, gpu = self._access, values.PciAddress.parse(step.gpu)
+        if not step.after and self._is_in_mig_mode(step.gpu):
+            return  # which has no such mode
         gpu_modes.set_heterogeneous(
             access.run, access.nvidia_smi, gpu, step.after, access.timeout
         )
+
+    def _is_in_mig_mode(self, name: str) -> bool:
+        gpu = self._read_gpu(name)
+        mode = self._access.read_modes(values.Host((gpu,))).of(gpu.address).mig
+        return mode is not None and mode.current
 
     def _set_profile(self, step: values.SetVFProfile) -> None:
         backend = xe.XeProfiles(self._access.tree)

@@ -84,6 +84,7 @@ class _GPURun:
             step,
             values.RepairDriver
             | values.SetVFs
+            | values.SetMigMode
             | values.SetGPUInstances
             | values.SetVFProfile,
         )
@@ -206,6 +207,12 @@ def _too_late(
             'Is the vGPU manager running (systemctl status nvidia-vgpu-mgr), '
             'and does libvirt show the functions (virsh nodedev-list --cap '
             'pci)?',
+        )
+    if isinstance(step, values.SetMigMode):
+        return exception.StepFailed(
+            message,
+            'Something has the GPU open (nvidia-smi, a monitoring agent): '
+            'stop it, then run this again.',
         )
     return exception.StepFailed(
         message,

@@ -29,6 +29,7 @@ from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import address_matching
 from nova_vgpu.plan import assignment
 from nova_vgpu.plan import fixed_vfs
+from nova_vgpu.plan import mig_problems
 from nova_vgpu.plan import nova_conflicts
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import share_checks
@@ -79,6 +80,7 @@ def make_plan(given: values.PlanInput) -> values.Plan:
     problems = [*_without_room_of(misfits, problems), *misfits]
     problems += validation.check_types(declaration, host, assignments, nowhere)
     problems += nova_conflicts.find_differences(declaration, assignments)
+    problems += mig_problems.find_unknown(given, assignments, known_names)
     return values.Plan(
         tuple(assignments),
         tuple(left_alone),

@@ -12,17 +12,30 @@
 
 """What keeps a GPU from serving its type, by its MIG mode and GPU instances.
 
-Only NVML tells them; what is unknown makes no problem.
+Only NVML tells them; what is unknown makes no problem, unless an apply is to
+switch the mode.
 """
 
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 
 from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
+from nova_vgpu.plan import readiness
+from nova_vgpu.plan import type_matching
 
+# Obstacles of a GPU that is bound to its own driver.
+_WITH_DRIVER = frozenset(
+    {'vfs-off', 'no-types-yet', 'no-types', 'vfs-passed-through'}
+)
+
+#: The codes of errors that are about MIG mode.
+MODE_CODES = frozenset({'mig-off', 'mig-on'})
 #: The codes of errors that are about MIG.
-CODES = frozenset({'mig-off', 'mig-on', 'no-gpu-instance'})
+CODES = MODE_CODES | {'no-gpu-instance'}
+#: The code of the warning that an apply cannot switch MIG mode.
+UNKNOWN = 'mig-mode-unknown'
 
 
 def find_wrong_mode(
@@ -42,9 +55,10 @@ def find_wrong_mode(
             'mig-off',
             str(gpu),
             f'GPU {gpu} is to serve {name}, which needs MIG mode.',
-            f'Turn it on with nvidia-smi -i {gpu} -mig 1, while its VFs are '
-            'disabled and nothing uses the GPU, then run "nova-vgpu apply": '
-            'it enables the VFs and creates the GPU instances.',
+            'With [devices]switch_mig_mode = true, "nova-vgpu apply" turns it '
+            'on while nothing uses the GPU. Or turn it on with nvidia-smi -i '
+            f'{gpu} -mig 1, while its VFs are disabled, then run "nova-vgpu '
+            'apply": it enables the VFs and creates the GPU instances.',
         )
     if parsed.slices is None and mode.current:
         yield values.Problem(
@@ -53,9 +67,43 @@ def find_wrong_mode(
             str(gpu),
             f'GPU {gpu} is to serve {name}, which cannot be created in MIG '
             'mode.',
-            f'Turn it off with nvidia-smi -i {gpu} -mig 0, while its VFs are '
-            f'disabled (nova-vgpu sriov disable {gpu}), or choose a type that '
-            'is backed by MIG.',
+            'With [devices]switch_mig_mode = true, "nova-vgpu apply" turns it '
+            'off while nothing uses the GPU. Or turn it off with nvidia-smi '
+            f'-i {gpu} -mig 0, while its VFs are disabled (nova-vgpu sriov '
+            f'disable {gpu}), or choose a type that is backed by MIG.',
+        )
+
+
+def find_unknown(
+    given: values.PlanInput,
+    placed: Iterable[values.Assignment],
+    names: Mapping[str, str],
+) -> Iterator[values.Problem]:
+    """GPUs whose MIG mode an apply may have to switch, and cannot read."""
+    if not given.configuration.declaration.switches_mig_mode:
+        return
+    of_gpu = {a.gpu.name: a for a in placed if a.modes.mig is None}
+    for assigned in of_gpu.values():
+        gpu, obstacle = assigned.gpu, readiness.find_obstacle(assigned.gpu)
+        if obstacle is not None and obstacle.code not in _WITH_DRIVER:
+            continue
+        declared = assigned.declared.name
+        types = (
+            values.VGPUType(declared, names.get(declared, declared)),
+            *type_matching.list_types(gpu, names),
+        )
+        if not any(map(capabilities.is_backed_by_mig, types)):
+            continue
+        why = given.modes.unknown_because
+        yield values.Problem(
+            values.Severity.WARNING,
+            'mig-mode-unknown',
+            str(gpu),
+            f'NVML does not tell the MIG mode of GPU {gpu}'
+            f'{f" ({why})" if why else ""}: it is not switched, although '
+            '[devices]switch_mig_mode is set.',
+            'Install the extra nvml, and check that "nvidia-smi" shows the '
+            'GPU. Or remove the option.',
         )
 
 

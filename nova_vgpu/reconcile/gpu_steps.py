@@ -14,7 +14,7 @@
 
 ::
 
-    driver -> VFs -> GPU instances -> types are there
+    driver -> MIG mode -> VFs -> GPU instances -> types are there
            -> what is in the way goes -> sizes may mix
            -> vGPUs that are to be there come back
 
@@ -38,6 +38,7 @@ Policy`.
 
 from collections.abc import Callable
 from collections.abc import Container
+from collections.abc import Iterable
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -49,6 +50,7 @@ from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_instance_steps
+from nova_vgpu.reconcile import mig_mode_steps
 from nova_vgpu.reconcile import policy as policies
 from nova_vgpu.reconcile import steps
 from nova_vgpu.reconcile import vf_profile_steps
@@ -57,6 +59,15 @@ from nova_vgpu.reconcile import vgpus_to_recreate
 
 #: What a step does away with.
 _PREPARED = ('on-stub-driver', 'no-driver', 'vfs-off', 'no-types-yet')
+
+
+@dataclasses.dataclass(slots=True)
+class _VGPUSteps:
+    """What becomes of the vGPUs of a GPU."""
+
+    removals: tuple[steps.VGPUStep, ...] = ()
+    creations: tuple[steps.VGPUStep, ...] = ()
+    refusals: tuple[values.Refusal, ...] = ()
 
 
 def plan_steps(
@@ -133,12 +144,13 @@ def _list_inputs(
             alone, all_of_gpu=tuple(by_gpu[alone.gpu.name])
         )
         assigned = plan.assignments_of(alone.gpu.name)[alone.index]
-        if (
-            policy.goes_beyond_plan
-            or not _is_in_vain(assigned, codes, policy)
-            or found.may_hide_type
-        ):
-            yield found
+        is_in_vain = (
+            not policy.goes_beyond_plan
+            and _is_in_vain(assigned, codes, policy)
+            and not found.may_hide_type
+        )
+        if not is_in_vain or policy.switches_mig_mode:
+            yield dataclasses.replace(found, is_in_vain=is_in_vain)
     if policy.goes_beyond_plan:
         for left in plan.left_alone:
             yield policies.GPUInput(
@@ -185,33 +197,58 @@ def _plan_gpu(
     of_gpu: Sequence[policies.GPUInput], new_uuid: Callable[[], str]
 ) -> values.GPUSteps:
     """The steps of a GPU, whether it is to serve one type or several."""
-    first = of_gpu[0]
-    gpu, owner = first.gpu, first.usage.owners.get(first.gpu.name)
+    gpu, owner = of_gpu[0].gpu, of_gpu[0].usage.owners.get(of_gpu[0].gpu.name)
     if owner is not None and gpu.address is not None:
         refused = steps.refuse(str(gpu), 'the GPU as a whole', owner)
         return values.GPUSteps(str(gpu), (), (refused,))
-    if gpu.vf_profiles is not None:
-        return vf_profile_steps.plan(first)
-    removals: tuple[steps.VGPUStep, ...] = ()
-    creations: tuple[steps.VGPUStep, ...] = ()
-    refusals: tuple[values.Refusal, ...] = ()
+    switch = mig_mode_steps.plan(of_gpu, _plan_vgpus(of_gpu).removals)
+    if switch is not None and switch.steps:
+        return values.GPUSteps(str(gpu), switch.steps)
+    refused_switch = (switch.refusal,) if switch and switch.refusal else ()
+    of_gpu = [found for found in of_gpu if not found.is_in_vain]
+    if not of_gpu or (switch and not switch.keeps_mode):
+        return values.GPUSteps(str(gpu), (), refused_switch)
+    found = (
+        vf_profile_steps.plan(of_gpu[0])
+        if gpu.vf_profiles is not None
+        else _plan_in_mode(of_gpu, new_uuid)
+    )
+    return dataclasses.replace(
+        found, refusals=(*refused_switch, *found.refusals)
+    )
+
+
+def _plan_vgpus(of_gpu: Iterable[policies.GPUInput]) -> _VGPUSteps:
+    """The vGPUs that go and come, but for those that are made ahead."""
+    planned = _VGPUSteps()
     for found in of_gpu:
         recreated = vgpus_to_recreate.plan(found)
         lost = tuple(_settle_lost(found)) if found.policy.restores_all else ()
-        removals += (
+        planned.removals += (
             *recreated.removals,
             *_remove(found, recreated.decided),
             *(step for step in lost if not step.after.is_started),
         )
-        creations += (
+        planned.creations += (
             *recreated.creations,
             *(step for step in lost if step.after.is_started),
             *_set_functions(found),
         )
-        refusals += (
+        planned.refusals += (
             *recreated.refusals,
             *_refuse(found, recreated.decided),
         )
+    return planned
+
+
+def _plan_in_mode(
+    of_gpu: Sequence[policies.GPUInput], new_uuid: Callable[[], str]
+) -> values.GPUSteps:
+    """The steps of a GPU that stays in its MIG mode."""
+    first, gpu = of_gpu[0], of_gpu[0].gpu
+    planned = _plan_vgpus(of_gpu)
+    removals, creations = planned.removals, planned.creations
+    refusals = planned.refusals
     for found in of_gpu:
         creations += _create_ahead(found, creations, new_uuid)
     in_order: list[values.Step] = [*removals, *creations]
@@ -219,8 +256,11 @@ def _plan_gpu(
         repair = [
             s for s in prepare(gpu) if isinstance(s, values.RepairDriver)
         ]
-        if repair and gpu_instance_steps.is_declared(of_gpu):
-            # Which GPU instances there are is not known before.
+        if repair and (
+            gpu_instance_steps.is_declared(of_gpu)
+            or first.policy.switches_mig_mode
+        ):
+            # MIG mode and GPU instances are not known before.
             return values.GPUSteps(str(gpu), (*repair,), refusals)
         instances = gpu_instance_steps.plan(of_gpu, removals, creations)
         if instances is not None and instances.refusals and not gpu.vfs:

@@ -34,6 +34,8 @@ class Policy:
         Bind GPUs to their drivers, enable VFs, set the heterogeneous mode. A
         type that a GPU does not offer yet may be offered by then, so vGPUs are
         planned without regard to what is offered now.
+    ``switches_mig_mode``
+        Turn MIG mode on or off, which resets a GPU.
     ``restores_all``
         Bring back every vGPU that a guest has or an operator enabled. If not,
         only the types of functions that guests have: an mdev is created again
@@ -52,6 +54,7 @@ class Policy:
     """
 
     prepares_gpus: bool = False
+    switches_mig_mode: bool = False
     restores_all: bool = False
     creates_ahead: bool = False
     removes_blocking_only: bool = False
@@ -59,10 +62,16 @@ class Policy:
     goes_beyond_plan: bool = False
 
 
-def for_apply(creation: values.Creation) -> Policy:
-    """``apply``, ``plan`` and the agent: all that is declared."""
+def for_apply(
+    creation: values.Creation, switches_mig_mode: bool = False
+) -> Policy:
+    """``apply``, ``plan`` and the agent: all that is declared.
+
+    :param switches_mig_mode: whether the operator allows that.
+    """
     return Policy(
         prepares_gpus=True,
+        switches_mig_mode=switches_mig_mode,
         restores_all=True,
         creates_ahead=creation is values.Creation.AHEAD,
     )
@@ -92,6 +101,9 @@ class GPUInput:
 
     A GPU that is divided has an input for each of its types: ``index`` is the
     place of this one, ``all_of_gpu`` are all of them in order.
+
+    ``is_in_vain`` if no vGPU of the type can be created unless MIG mode is
+    switched.
     """
 
     gpu: values.PhysicalGPU
@@ -102,6 +114,7 @@ class GPUInput:
     policy: Policy
     index: int = 0
     all_of_gpu: tuple['GPUInput', ...] = ()
+    is_in_vain: bool = False
 
     def decides_on(self, function: str, vgpu_type: values.VGPUType) -> bool:
         """Whether this input, and no other of the GPU, decides on a vGPU.

@@ -15,8 +15,6 @@
 
 from collections.abc import Callable
 from collections.abc import Iterable
-import dataclasses
-import typing
 
 from nova_vgpu import exception
 from nova_vgpu import values
@@ -91,25 +89,6 @@ def creates(step: values.Step) -> bool:
     if isinstance(step, values.SetMdev):
         return step.after.is_started
     return isinstance(step, values.SetType) and bool(step.after)
-
-
-def undo(planned: values.GPUSteps) -> values.GPUSteps:
-    """The way back: every step the other way round, the last one first."""
-    return values.GPUSteps(
-        planned.gpu,
-        tuple(
-            _turn(step)
-            for step in reversed(planned.steps)
-            if not isinstance(step, values.RepairDriver | values.AwaitTypes)
-        ),
-    )
-
-
-def _turn(step: typing.Any) -> values.Step:
-    turned: values.Step = dataclasses.replace(
-        step, before=step.after, after=step.before
-    )
-    return turned
 
 
 def label(vgpu_type: values.VGPUType) -> str:

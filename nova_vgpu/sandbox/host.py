@@ -65,7 +65,10 @@ class GPU:
     VFs; ``mixed`` is the mode for vGPUs of several sizes; with
     ``instances``, the GPU has instances for types that are backed by MIG. To
     have the rules of GPU instances, ``mig_mode`` is on, with the ``profiles``
-    and the ``gpu_instances`` of the GPU.
+    and the ``gpu_instances`` of the GPU; without the mode it has its
+    time-sliced types only. ``mig_pending`` is the mode after the next reset,
+    if that is another; if ``mig_is_lost``, a reboot turns the mode off.
+    ``has_process`` if a process of the host uses the GPU, and no instance.
 
     Without ``iommu``, no function has an IOMMU group. Otherwise the functions
     of a slot share that of their slot, as without ACS between them, and each
@@ -99,6 +102,9 @@ class GPU:
     mig_mode: bool = False
     profiles: tuple[mig.Profile, ...] = ()
     gpu_instances: tuple[mig.Instance, ...] = ()
+    mig_pending: bool | None = None
+    mig_is_lost: bool = False
+    has_process: bool = False
 
     def read_profile(self, name: str, vf: int) -> int:
         """What is in a file of a virtual function, counted from 1."""
@@ -170,6 +176,8 @@ class GPU:
         """How many more of a type fit into the GPU's memory."""
         if self.mig_mode:
             return sum(self.rooms(wanted).values())
+        if self.profiles and mig.is_backed(wanted):
+            return 0
         sizes = {t.id: t.framebuffer_mib for t in self.board.types}
         in_use = [sizes[created.type_id] for created in self.created]
         if not self.mixed:

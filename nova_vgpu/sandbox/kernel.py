@@ -208,6 +208,9 @@ class Kernel(hardware.Hardware):
                     profile=(),
                     mixed=False,
                     gpu_instances=(),
+                    mig_mode=self._first_mig_mode(gpu),
+                    mig_pending=None,
+                    has_process=False,
                     types_ready=True,
                     driver=self._first_driver(gpu),
                 ).loaded()
@@ -217,6 +220,11 @@ class Kernel(hardware.Hardware):
                 self.upgrade_driver()
             self.parents = frozenset()
             self.begin_history()
+
+    def _first_mig_mode(self, gpu: host.GPU) -> bool:
+        if gpu.mig_is_lost:
+            return False
+        return gpu.mig_mode if gpu.mig_pending is None else gpu.mig_pending
 
     def _first_driver(self, gpu: host.GPU) -> str | None:
         driver = self.drivers.get(gpu.address, gpu.driver)

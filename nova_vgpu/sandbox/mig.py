@@ -82,6 +82,12 @@ def find_profile(
     )
 
 
+def is_backed(board_type: boards.BoardType) -> bool:
+    """Whether a type needs a GPU instance, by its name."""
+    name = capabilities.parse_type_name(board_type.name or '')
+    return name is not None and name.slices is not None
+
+
 def count_each(profile: Profile, board_type: boards.BoardType) -> int:
     """How many vGPUs of a type an instance has at most."""
     shared = -(-profile.memory_mib // 1024) * 1024

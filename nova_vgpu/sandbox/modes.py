@@ -46,14 +46,27 @@ def list_active(
     )
 
 
+def list_processes(gpu: host.GPU) -> tuple[int, ...]:
+    """The ids of the processes that use the GPU, or an instance of it."""
+    of_instances = (1000 + i.id for i in gpu.gpu_instances if i.has_process)
+    return (*((1000,) if gpu.has_process else ()), *sorted(of_instances))
+
+
 def _make_modes(its_kernel: kernel.Kernel, gpu: host.GPU) -> values.GPUModes:
-    mode = values.GPUMode(gpu.mig_mode, gpu.mig_mode) if gpu.profiles else None
+    mode = None
+    if gpu.profiles:
+        pending = gpu.mig_mode if gpu.mig_pending is None else gpu.mig_pending
+        mode = values.GPUMode(gpu.mig_mode, pending)
+    processes = None if mode is None else list_processes(gpu)
     if not gpu.mig_mode:
         heterogeneous = gpu.mixed if gpu.board.total_vfs else None
-        return values.GPUModes(mig=mode, heterogeneous=heterogeneous)
+        return values.GPUModes(
+            mig=mode, heterogeneous=heterogeneous, processes=processes
+        )
     active = [c.gpu_instance for c in list_active(its_kernel, gpu)]
     return values.GPUModes(
         mig=mode,
+        processes=processes,
         mig_types=tuple(_list_types(gpu)),
         gpu_instances=values.GPUInstances(
             tuple(_make_profile(profile) for profile in _sort(gpu)),

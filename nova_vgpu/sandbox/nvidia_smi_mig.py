@@ -10,10 +10,13 @@
 #    License for the specific language governing permissions and limitations
 #    under the License.
 
-"""``nvidia-smi mig`` for a simulated kernel: GPU instances.
+"""``nvidia-smi mig`` and ``-mig`` for a simulated kernel.
 
-They are created one by one, each with its compute instance at once. One that
-a vGPU or a process has is not removed.
+GPU instances are created one by one, each with its compute instance at once.
+One that a vGPU or a process has is not removed.
+
+MIG mode is not switched while VFs are enabled. To switch it resets the GPU and
+removes its GPU instances; while something has the GPU open, it is pending.
 """
 
 import dataclasses
@@ -22,9 +25,43 @@ from nova_vgpu.host import tools
 from nova_vgpu.sandbox import host
 from nova_vgpu.sandbox import kernel
 from nova_vgpu.sandbox import mig
+from nova_vgpu.sandbox import modes
 
+_NOT_SUPPORTED = 3
 _IN_USE = 19
 _INSUFFICIENT = 23
+
+
+def switch(
+    its_kernel: kernel.Kernel, gpu: host.GPU, mode: bool, is_open: bool
+) -> tools.Finished:
+    """``-i GPU -mig 1``
+
+    :param is_open: whether something has the GPU open.
+    """
+    if not gpu.profiles:
+        return tools.Finished(_NOT_SUPPORTED, 'Not Supported')
+    if its_kernel.count_vfs(gpu.address):
+        return tools.Finished(
+            _IN_USE,
+            f'Unable to set MIG mode of {gpu.address}: In use by another '
+            'client',
+        )
+    word = 'enable' if mode else 'disable'
+    if is_open or modes.list_processes(gpu):
+        pending = None if mode is gpu.mig_mode else mode
+        with its_kernel.effect(f'MIG mode pending on {gpu.address}'):
+            its_kernel.update(gpu.address, mig_pending=pending)
+        return tools.Finished(
+            0,
+            f'Warning: MIG mode is in pending {word} state for GPU '
+            f'{gpu.address}: In use by another client',
+        )
+    if (gpu.mig_mode, gpu.mig_pending) != (mode, None):
+        changes = {'mig_mode': mode, 'mig_pending': None, 'mixed': False}
+        with its_kernel.effect(f'MIG mode {mode:d} of {gpu.address}'):
+            its_kernel.update(gpu.address, gpu_instances=(), **changes)
+    return tools.Finished(0, f'{word.title()}d MIG Mode for GPU')
 
 
 def create(

@@ -63,7 +63,8 @@ def write_state(
 def _write_gpu(directory: pathlib.Path, gpu: GPU, order: int) -> None:
     directory.mkdir()
     card = gpu.card
-    mode = '1 1' if card.mig_mode else '0 0'
+    pending = card.mig_mode if card.mig_pending is None else card.mig_pending
+    mode = f'{card.mig_mode:d} {pending:d}'
     files: dict[str, Iterable[str]] = {
         'name': [f'NVIDIA {card.address}'],
         'vfs': [str(card.vfs)],
@@ -124,7 +125,9 @@ def _list_instances(card: host.GPU) -> Iterable[str]:
 
 
 def _list_processes(card: host.GPU) -> Iterable[str]:
-    """Those of GPU instances; their numbers do not matter."""
+    """As :func:`nova_vgpu.sandbox.modes.list_processes` has their ids."""
+    if card.has_process:
+        yield '1000 compute -'
     for instance in card.gpu_instances:
         if instance.has_process:
             yield f'{1000 + instance.id} compute {instance.id}'

@@ -23,10 +23,10 @@ import typing
 import uuid as uuidlib
 
 from nova_vgpu import values
-from nova_vgpu.knowledge import vendors
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host
 from nova_vgpu.sandbox import memory_tree
+from nova_vgpu.sandbox import mig
 from nova_vgpu.sandbox import tree
 
 if typing.TYPE_CHECKING:
@@ -97,15 +97,6 @@ def disable_vfs(its_kernel: 'kernel.Kernel', gpu: host.GPU) -> None:
         its_kernel.update(
             gpu.address, vfs=0, created=(), profile=(), gpu_instances=()
         )
-
-
-def is_mig_backed(board_type: boards.BoardType) -> bool:
-    """Whether a type needs a GPU instance, as its name says."""
-    for vendor in vendors.list_vendors():
-        name = vendor.parse_type_name(board_type.name or '')
-        if name is not None:
-            return name.slices is not None
-    return False
 
 
 def _store_numvfs(its: 'kernel.Kernel', address: str, text: str) -> None:
@@ -204,7 +195,7 @@ def _add(
         raise memory_tree.make_error(errno.EIO, where)
     if not gpu.available(board_type, created.vf):
         raise memory_tree.make_error(errno.ENOSPC, where)
-    if is_mig_backed(board_type) and not (gpu.instances or gpu.mig_mode):
+    if mig.is_backed(board_type) and not (gpu.instances or gpu.mig_mode):
         raise memory_tree.make_error(errno.EIO, where)
     if gpu.mig_mode:
         # One that has vGPUs already comes first.

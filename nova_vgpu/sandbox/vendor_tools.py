@@ -15,8 +15,8 @@
 ``sriov-manage`` enables VFs with a stub driver: the GPU is unbound from its
 own driver, gets its VFs on ``pci-pf-stub`` and is bound to its driver again.
 If the program is killed in between, the GPU stays on the stub. That removes
-its GPU instances. ``nvidia-smi`` switches the mode for vGPUs of several sizes,
-and creates and removes GPU instances.
+its GPU instances. ``nvidia-smi`` switches MIG mode and the mode for vGPUs of
+several sizes, and creates and removes GPU instances.
 """
 
 from collections.abc import Callable
@@ -54,6 +54,9 @@ class Behaviour:
     locked: int = 0
     #: How often nvidia-smi finds the GPU in use by another process.
     in_use: int = 0
+    #: How often something that NVML does not show has the GPU open, so that
+    #: MIG mode is pending after it was switched.
+    pends: int = 0
     #: How often sriov-manage fails when the GPU is on the other driver.
     abandons: int = 0
 
@@ -166,7 +169,7 @@ class VendorTools:
 
     def _switch(self, arguments: Sequence[str]) -> tools.Finished:
         match list(arguments):
-            case [*rest, '-i', which]:
+            case ['-i', which, *rest] | [*rest, '-i', which]:
                 pass
             case _:
                 return tools.Finished(2, 'Invalid combination of arguments')
@@ -186,7 +189,17 @@ class VendorTools:
                 return self._set_mixed(gpu, which, mode)
             case ['mig', *action]:
                 return self._set_instances(gpu, action)
+            case ['-mig', '0' | '1' as mode]:
+                return self._set_mig_mode(gpu, mode == '1')
         return tools.Finished(2, 'Invalid combination of arguments')
+
+    def _set_mig_mode(self, gpu: host.GPU, mode: bool) -> tools.Finished:
+        if self.behaviour.in_use:
+            self.behaviour.in_use -= 1
+            return tools.Finished(19, 'In use by another client')
+        is_open = bool(self.behaviour.pends)
+        self.behaviour.pends = max(self.behaviour.pends - 1, 0)
+        return nvidia_smi_mig.switch(self._kernel, gpu, mode, is_open)
 
     def _set_instances(
         self, gpu: host.GPU, action: Sequence[str]
@@ -211,6 +224,8 @@ class VendorTools:
         self, gpu: host.GPU, which: str, mode: str
     ) -> tools.Finished:
         mixed = mode == '1'
+        if gpu.mig_mode:
+            return tools.Finished(3, 'Not Supported')
         if gpu.mixed != mixed:
             if gpu.created:
                 return tools.Finished(

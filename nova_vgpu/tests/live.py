@@ -146,8 +146,8 @@ class LiveHost(fixtures.Fixture):
             'now': kernel.clock.now,
             'complete': self.complete,
         }
-        if any(gpu.mig_mode for gpu in kernel.get_gpus()):
-            # Without one in MIG mode, what NVML tells makes no difference.
+        if any(gpu.profiles for gpu in kernel.get_gpus()):
+            # Without one that has MIG, what NVML tells makes no difference.
             arguments['read_modes'] = lambda _host: modes.read_modes(kernel)
         return host_access.HostAccess(**(arguments | others))
 
@@ -186,6 +186,8 @@ class LiveHost(fixtures.Fixture):
             described[f'{card.address} mixed'] = card.mixed
             described[f'{card.address} driver'] = card.bound_driver
             described[f'{card.address} VFs'] = card.vfs
+            if card.profiles:
+                described[f'{card.address} MIG mode'] = card.mig_mode
             described[f'{card.address} partition'] = card.partition
             described[f'{card.address} GPU instances'] = sorted(
                 (i.profile.name, i.is_complete) for i in card.gpu_instances

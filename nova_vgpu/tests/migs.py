@@ -28,7 +28,11 @@ ONE, TWO, THREE, FOUR = (
     'A100D-3-40C',
     'A100D-4-40C',
 )
+#: Types that are not backed by MIG.
+WHOLE, HALF, QUARTER = 'A100D-80C', 'A100D-40C', 'A100D-20C'
 BOARD = live.shrink(boards.A100D, 8, ONE, TWO, THREE, FOUR)
+BOTH_KINDS = live.shrink(boards.A100D, 8, ONE, TWO, FOUR, WHOLE, HALF, QUARTER)
+SWITCH = 'switch_mig_mode = true'
 
 #: The RTX PRO 6000 has types of which an instance takes several vGPUs. Ids
 #: 1555 and 1558 are inferred from 1546 (DC-1-2Q) and 1561 (DC-1-24Q).
@@ -84,6 +88,13 @@ def gpu(
         gpu_instances=mig.lay_out(
             mig.A100D_PROFILES, (f'MIG {name}' for name in instances)
         ),
+    )
+
+
+def switchable(*instances: str, mig_mode: bool = False) -> simulation.GPU:
+    """A GPU that also has time-sliced types, with its functions disabled."""
+    return dataclasses.replace(
+        gpu(*instances), board=BOTH_KINDS, mig_mode=mig_mode
     )
 
 

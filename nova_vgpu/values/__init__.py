@@ -112,6 +112,7 @@ from nova_vgpu.values.step import RepairDriver as RepairDriver
 from nova_vgpu.values.step import SetGPUInstances as SetGPUInstances
 from nova_vgpu.values.step import SetHeterogeneous as SetHeterogeneous
 from nova_vgpu.values.step import SetMdev as SetMdev
+from nova_vgpu.values.step import SetMigMode as SetMigMode
 from nova_vgpu.values.step import SetType as SetType
 from nova_vgpu.values.step import SetVFProfile as SetVFProfile
 from nova_vgpu.values.step import SetVFs as SetVFs

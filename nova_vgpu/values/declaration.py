@@ -122,6 +122,7 @@ class Declaration:
     ``unlisted_is_set`` tells whether the operator set ``unlisted``.
     ``pci_devices`` are those of Nova's PCI tracker. ``vgpus_are_pci_devices``
     if they are vGPUs that were created ahead, for Nova's own driver.
+    ``switches_mig_mode`` lets an apply turn MIG mode on and off.
     """
 
     types: tuple[DeclaredType, ...] = ()
@@ -132,6 +133,7 @@ class Declaration:
     pci_devices: tuple[PciDeviceSpec, ...] = ()
     unlisted_is_set: bool = False
     vgpus_are_pci_devices: bool = False
+    switches_mig_mode: bool = False
 
     @property
     def competing_pci_devices(self) -> tuple[PciDeviceSpec, ...]:

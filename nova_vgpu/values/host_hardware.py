@@ -425,6 +425,8 @@ class GPUModes:
     ``slots`` are those of the types in heterogeneous mode; None if they are
     not known.
     ``gpu_instances`` are all GPU instances; the same holds.
+    ``processes`` are the ids of those that use the GPU; None if they are not
+    known, or the GPU does not support MIG.
     """
 
     ecc: GPUMode | None = None
@@ -434,6 +436,7 @@ class GPUModes:
     mig_types: tuple[mig_values.MigType, ...] | None = None
     slots: tuple[vgpu_slots.TypeSlots, ...] | None = None
     gpu_instances: mig_values.GPUInstances | None = None
+    processes: tuple[int, ...] | None = None
 
     def find_mig_type(self, type_id: str) -> mig_values.MigType | None:
         """The GPU instances of a type; None if they are not known."""

@@ -61,6 +61,20 @@ class AwaitTypes:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class SetMigMode:
+    """Turn the MIG mode of a GPU on or off, which resets the GPU."""
+
+    gpu: str
+    before: bool
+    after: bool
+
+    def __str__(self) -> str:
+        return (
+            f'turn {"on" if self.after else "off"} MIG mode of GPU {self.gpu}'
+        )
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class SetGPUInstances:
     """Create GPU instances of a profile, or remove some that are not used.
 
@@ -159,6 +173,7 @@ Step = (
     RepairDriver
     | SetVFs
     | AwaitTypes
+    | SetMigMode
     | SetGPUInstances
     | SetHeterogeneous
     | SetVFProfile

@@ -599,6 +599,7 @@ class TestReaders(testtools.TestCase):
                         values.GPUMode(True, True),
                         mig_types=(),
                         gpu_instances=PROFILES,
+                        processes=(),
                     ),
                 ),
             ),
@@ -686,6 +687,35 @@ class TestReaders(testtools.TestCase):
         found = self.read('gpu_modes.read_modes', seen)
         self.assertIn(f'gpu_instances={expected.gpu_instances!r}', found)
         self.assertIn(f'mig_types={expected.mig_types!r}', found)
+        self.assertEqual((1000 + busy.id,), expected.processes)
+        self.assertIn(f'processes={expected.processes!r}', found)
+
+    def test_processes_of_a_gpu_that_may_be_in_mig_mode(self) -> None:
+        for has_process, expected in ((True, '(1000,)'), (False, '()')):
+            card = dataclasses.replace(
+                migs.switchable(), has_process=has_process
+            )
+            found = self.read('gpu_modes.read_modes', nvml_state.GPU(card))
+            self.assertIn(f'processes={expected}', found)
+        found = self.read('gpu_modes.read_modes', a40(mixed=False))
+        self.assertIn('processes=None', found)
+
+    def test_processes_that_nvml_does_not_tell(self) -> None:
+        for function, expected in (
+            ('nvmlDeviceGetComputeRunningProcesses_v3', 'None'),
+            ('nvmlDeviceGetGraphicsRunningProcesses_v3', '()'),
+        ):
+            self.library = self.useFixture(
+                fake_nvml.FakeNVML(nvml_state.GPU(migs.switchable()))
+            )
+            self.library.fail(f'{function} 3')
+            found = self.library.run(
+                'from nova_vgpu import values\n'
+                'from nova_vgpu.host import gpu_modes\n'
+                f'address = values.PciAddress.parse({migs.ADDRESS!r})\n'
+                'print(gpu_modes.read_gpus([address]))'
+            )
+            self.assertIn(f'processes={expected}', found, function)
 
     def test_gpu_instances_whose_use_nvml_does_not_tell(self) -> None:
         for function, error, expected in (

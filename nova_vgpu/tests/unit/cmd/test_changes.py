@@ -24,6 +24,7 @@ from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
+from nova_vgpu.tests import migs
 from nova_vgpu.tests.unit.cmd import test_commands
 
 CONFIGURATION = live.ALL_THREE
@@ -82,6 +83,24 @@ class TestApplyOnAnotherVendor(ChangeTestCase):
                 self.assertEqual(2, answer.code, answer.stderr)
                 self.assertIn('GPU 0000:00:02.0', answer.stderr)
         self.assertEqual(0, self.host.describe()['0000:00:02.0 VFs'])
+
+
+class TestApplyOfMigMode(ChangeTestCase):
+    gpus = (migs.switchable(),)
+
+    def test_what_follows_is_not_known_before(self) -> None:
+        self.config.write_text(migs.declare(migs.SWITCH, **{migs.TWO: 2}))
+        follows = 'Further steps follow when MIG mode has been switched.'
+        answer = self.run_it('apply', '--dry-run')
+        self.assertEqual(0, answer.code, answer.stderr)
+        self.assertIn(follows, answer.stderr)
+        answer = self.run_it('apply')
+        self.assertEqual(0, answer.code, answer.stderr)
+        said = f'turn on MIG mode of GPU {migs.ADDRESS}'
+        for line in (f'{said} ...', f'done: {said}'):
+            self.assertIn(line, answer.stderr.splitlines())
+        answer = self.run_it('apply', '--dry-run')
+        self.assertNotIn(follows, answer.stderr)
 
 
 class TestApply(ChangeTestCase):

@@ -69,6 +69,17 @@ class PlannerTest(testtools.TestCase):
         modes = values.GPUModes(mig=values.GPUMode(True, True))
         return values.ModesRead(tuple((gpu, modes) for gpu in gpus))
 
+    def test_a_mig_mode_that_nvml_does_not_tell(self) -> None:
+        """This service switches none, so it does not matter here."""
+        self.kernel.gpus[:] = [hosts.gpu('84:00.0', boards.A100D, vfs=16)]
+        self.kernel.settle()
+        made = self.make(
+            '[devices]\nenabled_vgpu_types = A100D-1-10C\n'
+            'switch_mig_mode = true\n'
+        )
+        codes = [problem.code for problem in made.make_plan().problems]
+        self.assertNotIn('mig-mode-unknown', codes)
+
     def test_a_plan_has_what_nvml_told_before(self) -> None:
         """A plan does not ask it; what it tells then leads to another."""
         self.kernel.gpus[:] = [hosts.gpu('84:00.0', boards.A100D, vfs=16)]

@@ -63,6 +63,14 @@ class TestBadValues(test_devices.ConfTestCase):
         )
         self.assertNotIn('LocationInfo', str(problem))
 
+    def test_mig_mode_is_not_switched_by_a_word(self) -> None:
+        declaration, (problem,) = self.read(
+            '[devices]\nswitch_mig_mode = perhaps\n'
+        )
+        self.assertFalse(declaration.switches_mig_mode)
+        self.assertEqual('[devices]switch_mig_mode', problem.subject)
+        self.assertEqual('Set it to true or false.', problem.cure)
+
     def test_the_message_names_the_section_that_was_written(self) -> None:
         _declaration, (problem,) = self.read(
             '[devices]\nenabled_mdev_types = a\n[mdev_a]\nmax_instances = 0\n'

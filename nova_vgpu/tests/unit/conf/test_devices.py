@@ -63,6 +63,7 @@ class TestOptions(ConfTestCase):
 [devices]
 enabled_vgpu_types = nvidia-35, A40-8Q
 unlisted_gpus = ignore
+switch_mig_mode = true
 [vgpu_nvidia-35]
 device_addresses = 0000:84:00.0,85:00.0
 resource_class = CUSTOM_SMALL
@@ -85,6 +86,7 @@ traits = CUSTOM_RACK_7, HW_CPU_X86_AVX2
                 unlisted=values.UnlistedGPUs.IGNORE,
                 sections=('vgpu_nvidia-35',),
                 unlisted_is_set=True,
+                switches_mig_mode=True,
             ),
             declaration,
         )

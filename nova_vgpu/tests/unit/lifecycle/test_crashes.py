@@ -21,6 +21,7 @@ leave the very state that another one left, it is not killed again.
 """
 
 from collections.abc import Callable
+import dataclasses
 import hashlib
 import os
 import pathlib
@@ -442,3 +443,68 @@ class TestGPUInstances(CrashTestCase):
         shutil.rmtree(self.host.path / 'state')
         ahead = 'vgpu_creation = ahead'
         self.try_apply(migs.declare(ahead, **{migs.TWO: 2, migs.ONE: 1}))
+
+
+class TestMigMode(CrashTestCase):
+    """What servers have needs the mode that is declared."""
+
+    divided = migs.declare(
+        *(migs.SWITCH, 'vgpu_creation = ahead'),
+        **{migs.FOUR: 1, migs.ONE: 2},
+    )
+    mixed = migs.declare(
+        *(migs.SWITCH, 'vgpu_creation = ahead'),
+        **{migs.HALF: 1, migs.QUARTER: 1},
+    )
+
+    def list_gpus(self) -> tuple[simulation.GPU, ...]:
+        return (migs.switchable(),)
+
+    def test_on(self) -> None:
+        self.try_apply(migs.declare(migs.SWITCH, **{migs.TWO: 2}))
+
+    def test_off_with_idle_vgpus(self) -> None:
+        self.host.apply(self.divided)
+        shutil.rmtree(self.host.path / 'state')
+        self.try_apply(self.mixed)
+
+    def test_on_with_idle_vgpus_of_several_sizes(self) -> None:
+        self.host.apply(self.mixed)
+        shutil.rmtree(self.host.path / 'state')
+        self.try_apply(self.divided)
+
+    def test_restore_is_killed(self) -> None:
+        for first, second in (
+            (self.divided, self.mixed),
+            (self.mixed, self.divided),
+        ):
+            self.host.apply(first)
+            before = self.host.describe()
+            self.host.apply(second)
+
+            def check(point: str, before: dict[str, object] = before) -> None:
+                self.host.restore()
+                self.assertEqual(before, self.host.describe(), point)
+
+            self.kill_everywhere(self.host.restore, check)
+
+
+class TestLostMigMode(CrashTestCase):
+    def list_gpus(self) -> tuple[simulation.GPU, ...]:
+        return (dataclasses.replace(migs.switchable(), mig_is_lost=True),)
+
+    def test_a_server_waits_for_it_after_a_reboot(self) -> None:
+        text = migs.declare(migs.SWITCH, **{migs.TWO: 2})
+        self.host.apply(text)
+        self.host.boot('ai', migs.FIRST, f'GRID {migs.TWO}')
+        after = self.host.describe()
+        self.machine.kernel.reboot()
+
+        def check(point: str) -> None:
+            outcome = self.host.apply(text)
+            self.assertEqual([], outcome.failures, point)
+            self.assertEqual([], outcome.refusals, point)
+            self.assertEqual(after, self.host.describe(), point)
+            self.machine.libvirt.start_guest('ai')
+
+        self.kill_everywhere(lambda: self.host.apply(text), check)

@@ -53,9 +53,12 @@ _CREATION = st.sampled_from(['on-demand', 'ahead'])
 class Life(stateful.RuleBasedStateMachine):
     """A host, its operator, its servers, and misfortune."""
 
+    #: The GPU at the beginning.
+    first = migs.gpu()
+
     def __init__(self) -> None:
         super().__init__()
-        self.host = live.LiveHost(migs.gpu())
+        self.host = live.LiveHost(self.first)
         self.host.setUp()
         self.libvirt = self.host.machine.libvirt
         self.kernel = self.host.machine.kernel
@@ -84,15 +87,18 @@ class Life(stateful.RuleBasedStateMachine):
         outcome = self.host.apply(self.declared)
         if outcome.failures:
             said = ' '.join(map(str, outcome.failures))
-            # It was told to fail, or what is in use is at the wrong place.
-            told = self.tools.behaviour
-            is_told = told.abandons or 'Failed to enable VFs' in said
-            assert is_told or 'Insufficient Resources' in said, said
+            assert self._may_fail(said), said
             return
         again = self.host.apply(self.declared)
         assert not again.done, again.done
         if not outcome.refusals:
             self._check_declared()
+
+    def _may_fail(self, said: str) -> bool:
+        """It was told to fail, or what is in use is at the wrong place."""
+        if self.tools.behaviour.abandons or 'Failed to enable VFs' in said:
+            return True
+        return 'Insufficient Resources' in said
 
     @stateful.rule()
     def restore(self) -> None:
@@ -116,23 +122,36 @@ class Life(stateful.RuleBasedStateMachine):
             return
         assigned = data.draw(st.sampled_from(serving))
         taken = set(state.usage.owners)
+        taken.update(mdev.parent for mdev in state.usage.mdevs)
         idle = vgpu_facts.list_idle(assigned, taken)
         function = next(vgpu_facts.list_rooms(assigned, taken), None)
         assert assigned.type is not None and assigned.type.name is not None
         if not idle and function is None:
             return
-        name = idle[0] if idle else function
-        assert name is not None
-        address = '{}:{}:{}.{}'.format(*name.split('_')[1:])
-        if not idle:
-            self.host.set_type(address, assigned.type.name)
+        name = idle[0] if idle else None
+        if name is None:
+            assert function is not None
+            name = self._create(function, assigned.type.name)
         self.booted += 1
         server = f'server-{self.booted:03}'
-        self.libvirt.define_guest(
-            server, functions={address: assigned.type.name}
-        )
+        self._define(server, name, assigned.type.name)
         self.libvirt.start_guest(server)
         self.servers[server] = (name, assigned.type.name)
+
+    def _create(self, function: str, type_name: str) -> str:
+        """A vGPU of a function; its name."""
+        address = _spell(function)
+        if not self._card().vendor_vfio:
+            return self.host.create_mdev(address, type_name)
+        self.host.set_type(address, type_name)
+        return function
+
+    def _define(self, server: str, name: str, type_name: str) -> None:
+        if self._card().vendor_vfio:
+            functions = {_spell(name): type_name}
+            self.libvirt.define_guest(server, functions=functions)
+        else:
+            self.libvirt.define_guest(server, mdevs={name: type_name})
 
     @stateful.rule(data=st.data())
     def stop_server(self, data: st.DataObject) -> None:
@@ -185,7 +204,8 @@ class Life(stateful.RuleBasedStateMachine):
         for server, (name, type_name) in self.servers.items():
             if self.libvirt.guests[server].running:
                 assert described.get(name) == type_name, (server, name)
-                assert on[name] in there, (server, on)
+                is_backed = card.mig_mode
+                assert (on[name] in there) is is_backed, (server, on)
 
     @stateful.invariant()
     def an_instance_with_a_process_stays(self) -> None:
@@ -223,6 +243,10 @@ class Life(stateful.RuleBasedStateMachine):
             state.host,
             modes=modes.read_modes(self.kernel),
         )
+
+
+def _spell(function: str) -> str:
+    return '{}:{}:{}.{}'.format(*function.split('_')[1:])
 
 
 TestLife = Life.TestCase

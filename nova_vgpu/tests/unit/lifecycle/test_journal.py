@@ -28,6 +28,8 @@ STEPS: tuple[values.Step, ...] = (
     values.RepairDriver(GPU),
     values.SetVFs(GPU, 0, 32),
     values.AwaitTypes(GPU),
+    values.SetMigMode(GPU, True, False),
+    values.SetGPUInstances(GPU, 14, '2g.20gb', 0, 3),
     values.SetHeterogeneous(GPU, False, True),
     values.SetType(GPU, '0000:41:00.4', '', 'NVIDIA L40S-24Q'),
     values.SetMdev(

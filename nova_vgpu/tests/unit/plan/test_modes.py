@@ -12,11 +12,15 @@
 
 """Modes of GPUs in plans, as far as they are known."""
 
+import dataclasses
+
 import testtools
 
 from nova_vgpu import values
 from nova_vgpu.sandbox import boards
+from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import migs
 from nova_vgpu.tests import plans
 
 T4 = hosts.gpu('84:00.0', boards.T4)
@@ -24,14 +28,23 @@ ON, OFF = values.GPUMode(True, True), values.GPUMode(False, False)
 TIME_SLICED, MIG_BACKED = 'T4-2Q', 'A100-2-10C'
 
 
-def plan(name: str, **known: values.GPUMode | bool | None) -> values.Plan:
-    declared = values.DeclaredType(name, f'vgpu_{name}', ('84:00.0',))
+def plan(
+    name: str,
+    card: simulation.GPU = T4,
+    switches_mig_mode: bool = False,
+    why: str | None = None,
+    **known: values.GPUMode | bool | None,
+) -> values.Plan:
+    """The plan of a card with a type.
+
+    :param why: why NVML does not tell its modes.
+    """
+    declared = values.DeclaredType(name, f'vgpu_{name}', (str(card.address),))
     modes = values.GPUModes(**known)  # type: ignore[arg-type] # of each kind
-    assert T4.address is not None
     return plans.make_plan(
-        values.Declaration((declared,)),
-        hosts.make_host(T4),
-        modes=values.ModesRead(((T4.address, modes),)),
+        values.Declaration((declared,), switches_mig_mode=switches_mig_mode),
+        hosts.make_host(card),
+        modes=values.ModesRead(((card.address, modes),), unknown_because=why),
     )
 
 
@@ -61,6 +74,11 @@ class TestMig(testtools.TestCase):
         self.assertEqual('0000:84:00.0', problem.subject)
         self.assertIn('GRID T4-2Q', problem.message)
         self.assertIn('-mig 0', problem.cure)
+        self.assertIn('[devices]switch_mig_mode = true', problem.cure)
+        problems = plan(MIG_BACKED, mig=OFF).problems
+        (cure,) = (p.cure for p in problems if p.code == 'mig-off')
+        self.assertIn('-mig 1', cure)
+        self.assertIn('[devices]switch_mig_mode = true', cure)
 
     def test_inventories_are_those_of_nova_compute(self) -> None:
         """It does not know modes; what a GPU offers decides."""
@@ -68,6 +86,49 @@ class TestMig(testtools.TestCase):
             (assigned,) = plan(TIME_SLICED, mig=known).assignments
             assert assigned.capacity is not None
             self.assertEqual(8, assigned.capacity.total)
+
+
+class TestUnknownMigMode(testtools.TestCase):
+    """It is a problem only if an apply may have to switch it."""
+
+    def find(
+        self,
+        name: str,
+        card: simulation.GPU | None = None,
+        switches_mig_mode: bool = True,
+        **known: values.GPUMode,
+    ) -> list[values.Problem]:
+        made = plan(
+            name,
+            card or migs.switchable(),
+            switches_mig_mode,
+            'NVML failed',
+            **known,
+        )
+        return [p for p in made.problems if p.code == 'mig-mode-unknown']
+
+    def test_what_the_problem_says(self) -> None:
+        (problem,) = self.find(migs.TWO)
+        self.assertEqual(values.Severity.WARNING, problem.severity)
+        self.assertEqual(migs.ADDRESS, problem.subject)
+        for words in ('NVML failed', 'switch_mig_mode', 'not switched'):
+            self.assertIn(words, problem.message)
+        self.assertIn('extra nvml', problem.cure)
+
+    def test_also_of_a_gpu_that_is_to_leave_it(self) -> None:
+        on = dataclasses.replace(
+            migs.gpu('2g.20gb', vfs=8), board=migs.BOTH_KINDS
+        )
+        self.assertEqual(1, len(self.find(migs.HALF, on)))
+        off = dataclasses.replace(migs.switchable(), vfs=8)
+        self.assertEqual([], self.find(migs.HALF, off))
+
+    def test_where_it_makes_no_difference(self) -> None:
+        unbound = dataclasses.replace(migs.switchable(), driver=None)
+        self.assertEqual([], self.find(migs.TWO, switches_mig_mode=False))
+        self.assertEqual([], self.find(migs.TWO, mig=OFF))
+        self.assertEqual([], self.find(migs.TWO, unbound))
+        self.assertEqual([], self.find(TIME_SLICED, T4))
 
 
 class TestMixedSizes(testtools.TestCase):

@@ -22,7 +22,7 @@ from nova_vgpu import values
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_steps
 from nova_vgpu.reconcile import policy
-from nova_vgpu.reconcile import steps
+from nova_vgpu.reconcile import way_back
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
@@ -233,7 +233,7 @@ class TestUndo(testtools.TestCase):
                 values.SetHeterogeneous(A40, True, False),
                 values.SetVFs(A40, 32, 0),
             ),
-            steps.undo(planned).steps,
+            way_back.undo(planned).steps,
         )
 
 

@@ -25,6 +25,7 @@ from nova_vgpu.host import tools
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import kernel
+from nova_vgpu.sandbox import modes
 from nova_vgpu.sandbox import vendor_tools
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import migs
@@ -275,6 +276,73 @@ class TestGPUInstances(ToolsTest):
     def test_without_mig_mode(self) -> None:
         self.start(mig_mode=False)
         self.assertNotEqual(0, self.run_mig('-cgi', '19', '-C'))
+
+
+class TestMigMode(ToolsTest):
+    """To switch it resets the GPU."""
+
+    def switch(self, mode: int) -> tools.Finished:
+        argv = ('-i', migs.ADDRESS, '-mig', str(mode))
+        return self.run_tool(NVIDIA_SMI, *argv)
+
+    def test_it_removes_gpu_instances(self) -> None:
+        self.boot(migs.switchable('2g.20gb', mig_mode=True))
+        self.assertEqual(0, self.switch(1).code)
+        self.assertEqual(1, len(self.kernel.gpus[0].gpu_instances))
+        for mode in (0, 1, 1, 0):
+            self.assertEqual(0, self.switch(mode).code)
+            self.assertIs(bool(mode), self.kernel.gpus[0].mig_mode)
+            self.assertEqual((), self.kernel.gpus[0].gpu_instances)
+
+    def test_not_while_vfs_are_enabled(self) -> None:
+        self.boot(migs.switchable())
+        self.run_tool(SRIOV_MANAGE, '-e', migs.ADDRESS)
+        finished = self.switch(1)
+        self.assertEqual(19, finished.code)
+        self.assertIn('In use by another client', finished.output)
+        self.run_tool(SRIOV_MANAGE, '-d', migs.ADDRESS)
+        self.assertEqual(0, self.switch(1).code)
+
+    def test_it_is_pending_while_something_has_the_gpu_open(self) -> None:
+        for has_process in (True, False):
+            self.boot(
+                dataclasses.replace(migs.switchable(), has_process=has_process)
+            )
+            self.tools.behaviour.pends = 0 if has_process else 1
+            finished = self.switch(1)
+            self.assertEqual(0, finished.code)
+            self.assertIn('pending enable', finished.output)
+            (mode,) = (m.mig for _, m in modes.read_modes(self.kernel).modes)
+            self.assertEqual(values.GPUMode(False, True), mode)
+            self.kernel.reboot()
+            self.assertTrue(self.kernel.gpus[0].mig_mode)
+
+    def test_some_gpus_lose_it_with_a_reboot(self) -> None:
+        for is_lost in (True, False):
+            self.boot(
+                dataclasses.replace(migs.switchable(), mig_is_lost=is_lost)
+            )
+            self.switch(1)
+            self.kernel.reboot()
+            self.assertIs(not is_lost, self.kernel.gpus[0].mig_mode)
+
+    def test_not_every_gpu_has_it(self) -> None:
+        self.boot(hosts.gpu(migs.ADDRESS, boards.A40))
+        self.assertEqual(3, self.switch(1).code)
+
+    def test_a_gpu_has_the_types_of_its_mode(self) -> None:
+        for mode, number in ((0, '700'), (1, '697')):
+            self.boot(migs.switchable())
+            self.switch(mode)
+            self.run_tool(SRIOV_MANAGE, '-e', migs.ADDRESS)
+            self.assertRaises(
+                OSError, self.kernel.files.write, number, *VF_TYPE
+            )
+
+    def test_there_is_no_heterogeneous_mode_in_it(self) -> None:
+        self.boot(migs.switchable(mig_mode=True))
+        argv = ('vgpu', '-shm', '0', '-i', migs.ADDRESS)
+        self.assertEqual(3, self.run_tool(NVIDIA_SMI, *argv).code)
 
 
 class TestPrograms(ToolsTest):
