@@ -71,6 +71,12 @@ const row = [...document.querySelectorAll("#content_body tbody tr")].find(
 return Object.fromEntries([...row.querySelectorAll("td[data-label]")].map(
   cell => [cell.dataset.label, cell.innerText.trim()]));
 """
+#: The buttons whose text is wider than they are; rounded to pixels.
+_NARROW = """
+return [...document.querySelectorAll(`${arguments[0]} .btn`)]
+  .filter(each => each.scrollWidth > each.clientWidth + 1)
+  .map(each => each.textContent.trim());
+"""
 
 
 class Chromium(fixtures.Fixture):
@@ -167,6 +173,12 @@ class Chromium(fixtures.Fixture):
                 '- document.documentElement.clientWidth'
             )
         )
+
+    @property
+    def narrow_buttons(self) -> list[str]:
+        """The buttons of the page that their text does not fit into."""
+        texts: list[str] = self.driver.execute_script(_NARROW, pages.OURS)
+        return texts
 
     @property
     def is_attacked(self) -> bool:

@@ -204,6 +204,7 @@ class TestPages(testtools.TestCase):
                 self.admin.open(path)
                 self.assertEqual([], self.admin.read_errors(), name)
                 self.assertEqual(0, self.admin.overflow, f'{name} {size}')
+                self.assertEqual([], self.admin.narrow_buttons, name)
                 self.assertFalse(self.admin.is_attacked, name)
 
     def test_no_page_has_barriers(self) -> None:
