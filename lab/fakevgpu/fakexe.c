@@ -438,12 +438,22 @@ static void xe_unlink_vfs(struct xe_gpu *gpu)
  * Functions come and go
  */
 
+/*
+ * As QEMU has it, and as we left it when we had it before. A real network card
+ * of that id is of another subsystem.
+ */
+static const struct pci_device_id xe_ids[] = {
+	{ PCI_DEVICE_SUB(PCI_VENDOR_ID_INTEL, QEMU_IGB,
+			 PCI_SUBVENDOR_ID_REDHAT_QUMRANET,
+			 PCI_SUBDEVICE_ID_QEMU) },
+	{ PCI_DEVICE(PCI_VENDOR_ID_INTEL, ARC_PRO_B60) },
+	{ }
+};
+MODULE_DEVICE_TABLE(pci, xe_ids);
+
 static bool xe_is_gpu(struct pci_dev *pdev)
 {
-	struct pci_dev *pf = pci_physfn(pdev);
-
-	return pf->vendor == PCI_VENDOR_ID_INTEL &&
-	       (pf->device == QEMU_IGB || pf->device == ARC_PRO_B60);
+	return pci_match_id(xe_ids, pci_physfn(pdev));
 }
 
 /* Show a function as what it plays; say whether it was something else. */
@@ -559,14 +569,6 @@ static struct notifier_block xe_notifier = {
 	.notifier_call = xe_notify,
 	.priority = INT_MAX,
 };
-
-/* As QEMU has it, and as we left it when we had it before. */
-static const struct pci_device_id xe_ids[] = {
-	{ PCI_DEVICE(PCI_VENDOR_ID_INTEL, QEMU_IGB) },
-	{ PCI_DEVICE(PCI_VENDOR_ID_INTEL, ARC_PRO_B60) },
-	{ }
-};
-MODULE_DEVICE_TABLE(pci, xe_ids);
 
 static struct pci_driver xe_driver = {
 	.name = "xe",
