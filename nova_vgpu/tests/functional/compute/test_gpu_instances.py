@@ -12,20 +12,31 @@
 
 """Types that are backed by MIG: servers get as many as instances exist."""
 
+import contextlib
 import dataclasses
 import pathlib
 import typing
 
+import fixtures
+import nova.conf
+
 from nova_vgpu import values
 from nova_vgpu.compute import modes
+from nova_vgpu.host import state
+from nova_vgpu.lifecycle import apply
+from nova_vgpu.lifecycle import host_access
+from nova_vgpu.lifecycle import step_runner
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import kernel
 from nova_vgpu.sandbox import modes as simulated_modes
+from nova_vgpu.sandbox import vendor_tools
 from nova_vgpu.tests import hosts
+from nova_vgpu.tests import live
 from nova_vgpu.tests import migs
 from nova_vgpu.tests.functional.compute import test_servers
 from nova_vgpu.tests.functional.compute import test_shares
 
+CONF = nova.conf.CONF
 A100 = 'pci_0000_c1_00_0'
 RTX_PRO_6000 = 'pci_0000_c2_00_0'
 HANGS = values.ModesRead(unknown_because='NVML did not answer within 10 s')
@@ -166,3 +177,64 @@ class SeveralOfAnInstanceTest(test_shares.SharesTestBase, InstancesTestBase):
         self._delete_server(servers[0])
         self.boot(flavor_id=large, expected_state='ERROR')
         self.boot(flavor_id=small)
+
+
+class SwitchedTest(InstancesTestBase):
+    """An apply switches MIG mode while nova-compute runs."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.state_directory = self.useFixture(fixtures.TempDir()).path
+        self.card = migs.switchable()
+        self.declare(migs.HALF)
+        self.start_host('host1', self.card)
+        self.kernel = self.simulated['host1'].kernel
+
+    def apply(self, name: str) -> step_runner.Outcome:
+        """Declare a type, apply that, and restart nova-compute."""
+        clock = self.kernel.clock
+        access = host_access.HostAccess(
+            self.kernel.files,
+            lambda: contextlib.nullcontext(self.connection()),
+            state.StateDirectory(self.state_directory),
+            CONF.oslo_concurrency.lock_path,
+            vendor_tools.VendorTools(self.kernel).run,
+            sleep=clock.sleep,
+            now=clock.now,
+            read_modes=lambda _: simulated_modes.read_modes(self.kernel),
+        )
+        declared = live.declare(migs.declare(migs.SWITCH, **{name: None}))
+        outcome = apply.apply(
+            access, values.Configuration(declared), live.Recorder()
+        )
+        self.declare(name)
+        self.restart_host('host1')
+        self.tell(simulated_modes.read_modes(self.kernel))
+        return outcome
+
+    def test_the_inventory_is_that_of_the_mode(self) -> None:
+        device = self.card.address.node_device_name
+        self.assertIsNone(self.inventory(device))
+        for name, total in ((migs.TWO, 3), (migs.HALF, 2), (migs.TWO, 3)):
+            outcome = self.apply(name)
+            self.assertEqual([], [*outcome.failures, *outcome.refusals])
+            self.assertEqual(total, self.total(device))
+            servers = [self.boot() for _ in range(total)]
+            self.boot(expected_state='ERROR')
+            for server in servers:
+                self._delete_server(server)
+
+    def test_not_while_a_server_uses_the_gpu(self) -> None:
+        device = self.card.address.node_device_name
+        self.apply(migs.TWO)
+        server = self.boot()
+        before = self.vgpus_of(server)
+        refusal, *_ = self.apply(migs.HALF).refusals
+        self.assertIn(server['id'], refusal.message)
+        self.assertIn('MIG mode is only switched', refusal.message)
+        self.assertTrue(self.kernel.get(self.card.address).mig_mode)
+        self.assertEqual(before, self.vgpus_of(server))
+        self._delete_server(server)
+        self.assertEqual([], self.apply(migs.HALF).refusals)
+        self.assertFalse(self.kernel.get(self.card.address).mig_mode)
+        self.assertEqual(2, self.total(device))
