@@ -28,6 +28,7 @@ from nova_vgpu import values
 from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import capacity
 from nova_vgpu.plan import shares
+from nova_vgpu.plan import slot_placing
 
 _MOVE = 'list the GPU under one of them only'
 
@@ -175,36 +176,9 @@ def _compare_slots(board: _Board, parts: Sequence[_Part]) -> str | None:
         for part in parts
         if part.type.id in known
     ]
-    if len(wanted) < len(parts) or can_place(wanted):
+    if len(wanted) < len(parts) or slot_placing.can_place(wanted):
         return None
     return 'vGPUs of these sizes have no slots for that in its memory'
-
-
-def can_place(wanted: Sequence[tuple[values.TypeSlots, int]]) -> bool:
-    """Whether so many vGPUs of each type can be on a GPU at once.
-
-    From the first slot to the last one, what can have been placed before it
-    is all that matters.
-    """
-    goal = tuple(count for _, count in wanted)
-    ends = {
-        start + slots.size for slots, _ in wanted for start in slots.starts
-    }
-    # What can be placed in the slots before each one, as numbers by type.
-    before: dict[int, set[tuple[int, ...]]] = {0: {(0,) * len(wanted)}}
-    placed: set[tuple[int, ...]] = set()
-    for at in range(max(ends, default=0) + 1):
-        placed = placed | before.get(at, set())
-        for index, (slots, count) in enumerate(wanted):
-            if at not in slots.starts:
-                continue
-            more = {
-                (*done[:index], done[index] + 1, *done[index + 1 :])
-                for done in placed
-                if done[index] < count
-            }
-            before.setdefault(at + slots.size, set()).update(more)
-    return goal in placed
 
 
 def _has_sizes_to_mix(gpu: values.PhysicalGPU, parts: Sequence[_Part]) -> bool:

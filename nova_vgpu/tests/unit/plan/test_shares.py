@@ -15,13 +15,14 @@
 from collections.abc import Iterable
 import dataclasses
 import itertools
+import time
 
 import testtools
 
 from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.plan import mapper
-from nova_vgpu.plan import share_checks
+from nova_vgpu.plan import slot_placing
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.tests import hosts
@@ -537,9 +538,37 @@ class TestMisfits(testtools.TestCase):
                             large.starts, many
                         )
                     ),
-                    share_checks.can_place(wanted),
+                    slot_placing.can_place(wanted),
                     str((few, many)),
                 )
+
+    def test_many_types_on_many_slots(self) -> None:
+        """A plan is made whenever a vGPU comes or goes: it must not take long.
+
+        There are millions of ways to place some of these.
+        """
+        total = 96
+        for counts, expected in (
+            ({1: 10, 2: 8, 3: 6, 4: 3, 6: 2, 8: 2}, True),
+            ({1: 3, 2: 2, 3: 9, 4: 7, 6: 3, 8: 2}, True),
+            ({5: 1, 7: 13}, False),
+        ):
+            wanted = [
+                (
+                    values.TypeSlots(
+                        f'{size} {series}',
+                        None,
+                        size,
+                        tuple(range(0, total - size + 1, size)),
+                    ),
+                    count // 2 + count % 2 * number,
+                )
+                for size, count in counts.items()
+                for number, series in enumerate('QC')
+            ]
+            begun = time.process_time()
+            self.assertIs(expected, slot_placing.can_place(wanted))
+            self.assertLess(time.process_time() - begun, 1)
 
 
 def _are_apart(placed: list[tuple[int, int]]) -> bool:
