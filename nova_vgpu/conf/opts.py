@@ -258,6 +258,9 @@ Maximum number of vGPUs of this type on one physical GPU.
 It can only lower the limit of the hardware. Existing vGPUs are not removed,
 and the inventory is never less than their number. If unset, the type's maximum
 and the number of virtual functions are the only limits.
+
+For VF profiles, such as ``B60-1of4``, it is how many of the virtual functions
+are served. For a quota, such as ``B60-6G``, it is how many there are.
 """,
         ),
         cfg.ListOpt(

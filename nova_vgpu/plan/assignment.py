@@ -211,7 +211,7 @@ def _check_cap(
     resolved: values.Assignment, counted: values.Capacity
 ) -> Iterator[values.Problem]:
     cap = resolved.declared.max_instances
-    if cap is not None and counted.existing > cap:
+    if cap is not None and cap < counted.existing <= counted.total:
         option = resolved.declared.option('max_instances')
         yield values.Problem(
             values.Severity.WARNING,

@@ -24,7 +24,8 @@ even if the GPU can have 32 only.
 
 The total is never less than the number of existing vGPUs: servers may use all
 of them, and a smaller inventory breaks their migrations. So a lower limit only
-prevents further vGPUs.
+prevents further vGPUs. Virtual functions that the kernel provisioned are all
+there whether they are served or not: of those a limit leaves the rest unused.
 
 On a GPU that is divided, the vGPUs of the other types count as many as they
 are to be, or as many as there are if that is more.
@@ -107,7 +108,7 @@ def plan_capacity(
     if max_instances is not None:
         bounds.append((max_instances, 'max_instances'))
     total, bound = min(bounds, key=lambda item: item[0])
-    if total < existing:
+    if total < existing and gpu.framework is not values.Framework.VF_PROFILES:
         total, bound = existing, 'existing vGPUs'
     return values.Capacity(total, existing, room, bound)
 

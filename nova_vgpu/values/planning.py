@@ -106,8 +106,8 @@ class Capacity:
     """How many vGPUs of its type a GPU can serve, and what limits it.
 
     ``existing`` are existing vGPUs of the type, ``room`` how many more the
-    functions can have now; ``total`` is never more than the two,
-    and never less than ``existing``.
+    functions can have now; ``total`` is never more than the two, and never
+    less than ``existing`` unless these are VFs that the kernel provisioned.
     """
 
     total: int

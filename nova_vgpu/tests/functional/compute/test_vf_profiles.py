@@ -15,6 +15,7 @@
 import dataclasses
 import typing
 
+import nova.conf
 from nova.tests.functional.api import client
 from nova.tests.functional.libvirt import base as novas_base
 
@@ -22,6 +23,7 @@ from nova_vgpu.sandbox import boards
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests.functional.compute import test_servers
 
+CONF = nova.conf.CONF
 B60 = 'pci_0000_03_00_0'
 FUNCTIONS = {f'pci_0000_03_00_{number}' for number in (1, 2, 3, 4)}
 
@@ -53,6 +55,20 @@ class VFProfilesTest(test_servers.OurTestBase):
         self.assertEqual(names[1], self.names_of(self.boot()))
         # Nothing of the card was changed.
         self.assertEqual([b60()], self.simulated['host1'].gpus)
+
+    def test_a_limit_holds_back_what_is_not_used(self) -> None:
+        self.start_host('host1', b60())
+        servers = [self.boot() for _ in range(3)]
+        nova.conf.devices.register_dynamic_opts(CONF)
+        self.flags(max_instances=2, group='mdev_B60-1of4')
+        self.restart_host('host1')
+        self.require_fence(B60)  # what is used stays
+        for server in servers[:2]:
+            self._delete_server(server)
+        self._run_periodics()
+        self.assertEqual(2, self.total(B60))
+        self.boot()
+        self.boot(expected_state='ERROR')
 
     def test_it_is_its_own_over_reboots_and_stops(self) -> None:
         self.start_host('host1', b60())

@@ -117,6 +117,20 @@ class TestServing(testtools.TestCase):
         ):
             self.assert_serves(number, card, 'B60-6G', **options)
 
+    def test_a_limit_leaves_functions_unused(self) -> None:
+        """All of them are there, and no server has them for that."""
+        card = b60(4, profile=quotas(6, 6, 6, 6))
+        for most, expected in (
+            (2, (2, 'max_instances')),
+            (4, (4, 'VFs')),
+            (9, (4, 'VFs')),
+        ):
+            plan = make_plan(card, 'B60-1of4', max_instances=most)
+            self.assertEqual((), plan.problems)
+            counted = plan.assignments[0].capacity
+            assert counted is not None
+            self.assertEqual(expected, (counted.total, counted.bound))
+
     def test_a_model_that_is_not_known_is_what_the_operator_calls_it(
         self,
     ) -> None:
