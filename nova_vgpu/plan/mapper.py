@@ -122,7 +122,8 @@ def _without_room_of(
     """No lack of room on a GPU whose numbers do not fit anyway."""
     too_full = {p.subject for p in misfits if p.code == 'shares-do-not-fit'}
     for problem in problems:
-        if problem.code != 'no-room' or problem.subject not in too_full:
+        is_lack = problem.code in ('no-room', 'too-few-gpu-instances')
+        if not is_lack or problem.subject not in too_full:
             yield problem
 
 

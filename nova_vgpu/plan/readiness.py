@@ -47,8 +47,9 @@ _ONE_SIZE = (
     'others are removed. "nova-vgpu apply" removes those not in use.'
 )
 _REPARTITION = (
-    'No GPU instance for it is free. Create one if there is space '
-    '(nvidia-smi mig -i {gpu} -lgip shows it, -cgi PROFILE -C creates it), '
+    'No GPU instance for it is free. If there is space, "nova-vgpu apply" '
+    'creates one with the help of NVML, or create it by hand (nvidia-smi mig '
+    '-i {gpu} -lgip shows the space, -cgi PROFILE -C creates it). Otherwise '
     'repartition the GPU once the vGPUs of other sizes are removed, or '
     'declare a type that its GPU instances have.'
 )
@@ -66,8 +67,9 @@ _TURN_OFF = (
     '{gpu} -mig 0).'
 )
 _CREATE = (
-    'Create GPU instances for it, after the VFs are enabled: nvidia-smi mig '
-    '-i {gpu} -cgi PROFILE -C. sriov-manage removes those that were there '
+    'Run "nova-vgpu apply", which creates GPU instances for it with the help '
+    'of NVML. Or create them by hand, after the VFs are enabled: nvidia-smi '
+    'mig -i {gpu} -cgi PROFILE -C. sriov-manage removes those that were there '
     'before.'
 )
 _NONE_HELD = (

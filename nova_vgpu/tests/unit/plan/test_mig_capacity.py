@@ -290,6 +290,20 @@ class TestDividedGPU(testtools.TestCase):
             self.assertIn(words, problem.message)
         self.assertIn('-cgi 47 -C', problem.cure)
 
+    def test_numbers_that_never_fit(self) -> None:
+        """Creating instances would not help."""
+        self.plan(make_modes({'1g.24gb+gfx': 3}), **{'12Q': 6, '8Q': 4})
+        self.assertEqual(['shares-do-not-fit'], self.problems())
+
+    def test_none_is_left_until_apply_creates_them(self) -> None:
+        modes = make_modes({'1g.24gb+gfx': 1})
+        self.assertEqual(
+            [(f'{BLACKWELL}-1-12Q', 0, 'GPU instances')],
+            self.plan(modes, **{'12Q': 2, '8Q': 3}),
+        )
+        (problem,) = (p for p in self.found.problems if p.code == 'no-room')
+        self.assertIn('Run "nova-vgpu apply"', problem.cure)
+
 
 class TestProblems(testtools.TestCase):
     def find(
