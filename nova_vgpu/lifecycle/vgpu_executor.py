@@ -194,7 +194,8 @@ class VGPUExecutor:
             return
         with self._access.exclude_claims(), self._access.create():
             self._stop_mdev(step)
-        if step.uuid in self.recreated:
+        # libvirt goes on to show one that stays defined.
+        if not step.after.is_defined and step.uuid in self.recreated:
             self._await_gone(step.uuid)
 
     def _stop_mdev(self, step: values.SetMdev) -> None:

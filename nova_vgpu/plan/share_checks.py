@@ -257,7 +257,8 @@ def _not_heterogeneous(
         str(gpu),
         f'GPU {gpu} is to serve {" and ".join(map(str, parts))}, which differ '
         'in size, and its heterogeneous mode is off.',
-        'Run "nova-vgpu apply" while the GPU has no vGPU: it sets the mode.',
+        'Run "nova-vgpu apply" while no server has a vGPU of it: it removes '
+        'those that are left, and sets the mode.',
     )
 
 

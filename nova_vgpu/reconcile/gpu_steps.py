@@ -37,6 +37,7 @@ Policy`.
 """
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -50,6 +51,7 @@ from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import readiness
 from nova_vgpu.plan import type_matching
 from nova_vgpu.reconcile import gpu_instance_steps
+from nova_vgpu.reconcile import idle_vgpus
 from nova_vgpu.reconcile import mig_mode_steps
 from nova_vgpu.reconcile import policy as policies
 from nova_vgpu.reconcile import steps
@@ -238,6 +240,8 @@ def _plan_vgpus(of_gpu: Iterable[policies.GPUInput]) -> _VGPUSteps:
             *recreated.refusals,
             *_refuse(found, recreated.decided),
         )
+    # A function that is not in use may be one of several types.
+    planned.removals = tuple(dict.fromkeys(planned.removals))
     return planned
 
 
@@ -267,6 +271,8 @@ def _plan_in_mode(
             return values.GPUSteps(
                 str(gpu), (), (*refusals, *instances.refusals)
             )
+        if _is_mixed(first) is False and _is_to_mix(first, creations):
+            removals += (*idle_vgpus.list_in_the_way(first, removals),)
         prepared = _prepare(gpu, instances, removals)
         mix = _mix_sizes(first, creations, removals)
         in_order = [*prepared, *mix, *creations]
@@ -305,19 +311,44 @@ def _mix_sizes(
     creations: tuple[steps.VGPUStep, ...],
     removals: tuple[steps.VGPUStep, ...],
 ) -> Iterator[values.Step]:
-    """Whether what is to be there, and what is served, differ in size."""
-    gpu, is_mixed = found.gpu, None
-    if found.assigned is not None:
-        is_mixed = found.assigned.modes.heterogeneous
-    if is_mixed and gpu.sriov is not None and not gpu.vfs:
-        is_mixed = False  # enabling VFs turns it off
+    """Let sizes mix, unless a vGPU stays: that leaves no choice."""
+    removed = {steps.vgpu_in(step) for step in removals}
+    if _is_to_mix(found, creations) and all(
+        vgpu.name in removed for vgpu in found.gpu.all_vgpus
+    ):
+        yield values.SetHeterogeneous(str(found.gpu), False, True)
+
+
+def _is_to_mix(
+    found: policies.GPUInput, creations: Collection[steps.VGPUStep]
+) -> bool:
+    """Whether what is to be there, and what is served, differ in size.
+
+    A GPU that holds vGPUs of different sizes already stays so.
+    """
+    is_mixed = _is_mixed(found)
     # A GPU that is divided is prepared for what servers will have.
     is_early = len(found.declared_names) > 1 and is_mixed is False
-    if gpu.address is None or not (creations or is_early):
-        return
-    removed = {steps.vgpu_in(step) for step in removals}
-    if any(vgpu.name not in removed for vgpu in gpu.all_vgpus):
-        return  # what stays leaves no choice
+    if is_mixed or not (creations or is_early):
+        return False
+    return _have_sizes_to_mix(found, creations)
+
+
+def _is_mixed(found: policies.GPUInput) -> bool | None:
+    """Whether the GPU may hold vGPUs of different sizes, if that is known."""
+    gpu = found.gpu
+    if found.assigned is None:
+        return None
+    is_mixed = found.assigned.modes.heterogeneous
+    if is_mixed and gpu.sriov is not None and not gpu.vfs:
+        return False  # enabling VFs turns it off
+    return is_mixed
+
+
+def _have_sizes_to_mix(
+    found: policies.GPUInput, creations: Iterable[steps.VGPUStep]
+) -> bool:
+    gpu = found.gpu
     wanted = {steps.type_in(step) for step in creations}
     wanted.update(found.names.get(n, n) for n in found.declared_names)
     sizes = {
@@ -326,9 +357,7 @@ def _mix_sizes(
         # GPU instances differ in size without it.
         if not capabilities.is_backed_by_mig(values.VGPUType(name, name))
     }
-    # A GPU that holds vGPUs of different sizes already stays so.
-    if len(sizes) > 1 and None not in sizes and not is_mixed:
-        yield values.SetHeterogeneous(str(gpu), False, True)
+    return gpu.address is not None and len(sizes) > 1 and None not in sizes
 
 
 def _remove(
@@ -339,12 +368,14 @@ def _remove(
     :param decided: the vGPUs that are created again, or cannot be.
     """
     kept = {*found.usage.owners, *found.usage.claimed}
-    for vgpu in found.gpu.all_vgpus:
-        if (
-            vgpu.name not in decided
-            and vgpu.name not in kept
-            and _goes(found, vgpu)
-        ):
+    idle = [
+        vgpu
+        for vgpu in found.gpu.all_vgpus
+        if vgpu.name not in kept and vgpu.name not in decided
+    ]
+    surplus = idle_vgpus.list_surplus(found, idle)
+    for vgpu in idle:
+        if vgpu.name in surplus or _goes(found, vgpu):
             yield found.remove(vgpu)
 
 
@@ -352,7 +383,7 @@ def _goes(found: policies.GPUInput, vgpu: values.VGPU) -> bool:
     """Whether a vGPU goes that is not in use."""
     policy, is_function = found.policy, vgpu.uuid is None
     if is_function:
-        is_manual = steps.spell(vgpu.name) in found.usage.records.functions
+        is_manual = found.is_manual(vgpu)
         if vgpu.function not in found.functions:
             return vgpu.name in found.usage.released and not is_manual
         if policy.clears_idle_functions and not is_manual:
@@ -435,22 +466,25 @@ def _list_free(
 def _settle_lost(found: policies.GPUInput) -> Iterator[values.SetMdev]:
     """mdevs that are not there: those to be there start.
 
-    Definitions of another type than the GPU is to serve are removed.
+    Definitions of another type than the GPU is to serve are removed, and those
+    that are more than the share of their type.
     """
     usage, assigned = found.usage, found.assigned
     is_type_known = assigned is not None and (
         assigned.type is not None or found.may_hide_type
     )
-    for mdev in vgpu_facts.list_lost(found.gpu, found.functions, usage):
+    lost = vgpu_facts.list_lost(found.gpu, found.functions, usage)
+    room = idle_vgpus.count_room(found)
+    for mdev in sorted(lost, key=lambda m: m.uuid not in usage.owners):
         vgpu_type = vgpu_facts.type_of(mdev, usage, found.names)
         if not found.decides_on(mdev.parent, vgpu_type):
             continue
         is_declared = found.is_declared(vgpu_type)
-        if mdev.uuid in usage.owners or (
-            is_declared and _has_place(found, mdev)
-        ):
+        is_wanted = is_declared and room > 0 and _has_place(found, mdev)
+        if mdev.uuid in usage.owners or is_wanted:
             after = values.MdevState.PERSISTENT
-        elif mdev.state.is_defined and is_type_known and not is_declared:
+            room -= is_declared
+        elif mdev.state.is_defined and is_type_known and not is_wanted:
             after = values.MdevState.ABSENT
         else:
             continue
@@ -465,12 +499,22 @@ def _settle_lost(found: policies.GPUInput) -> Iterator[values.SetMdev]:
 
 
 def _has_place(found: policies.GPUInput, mdev: values.Mdev) -> bool:
-    """Whether no other mdev took the place of one that is not in use."""
+    """Whether no other mdev has the place of one that is not in use.
+
+    Or is to have it again, because a server has it or libvirt defines it.
+    """
     if mdev.state.is_defined:
         return True
     if mdev.parent != found.gpu.name:
-        vgpus = found.gpu.all_vgpus
-        return all(vgpu.function != mdev.parent for vgpu in vgpus)
+        usage = found.usage
+        taken = {vgpu.function for vgpu in found.gpu.all_vgpus}
+        taken.update(other.parent for other in usage.mdevs)
+        taken.update(
+            record.parent
+            for uuid, record in usage.records.mdevs.items()
+            if uuid in usage.owners
+        )
+        return mdev.parent not in taken
     counted = found.assigned.capacity if found.assigned else None
     is_full = counted and 0 < counted.existing >= counted.total
     return not is_full

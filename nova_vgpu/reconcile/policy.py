@@ -182,6 +182,10 @@ class GPUInput:
             self.gpu, self.names.get(declared, declared)
         )
 
+    def is_manual(self, vgpu: values.VGPU) -> bool:
+        """Whether an operator made a vGPU of the function by hand."""
+        return steps.spell(vgpu.name) in self.usage.records.functions
+
     def type_of(self, vgpu: values.VGPU) -> values.VGPUType:
         return values.VGPUType(vgpu.type_id, self.names.get(vgpu.type_id))
 

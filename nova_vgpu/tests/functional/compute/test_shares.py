@@ -299,6 +299,27 @@ class MixedSizesTest(SharesTestBase):
         self._delete_server(server)
         self.boot(flavor_id=six)
 
+    def test_what_servers_left_is_not_in_the_way(self) -> None:
+        """Their mdevs stay for the next ones; a share has no more than its."""
+        self.declare_shares({'A10-4Q': ['21:00.0']}, {})
+        self.start_host('host1', a10('21:00.0'))
+        four, six = self.of_type('A10-4Q'), self.of_type('A10-6Q')
+        servers = [self.boot(flavor_id=four) for _ in range(6)]
+        kept = self.vgpus_of(servers[5])
+        for server in servers[:5]:
+            self._delete_server(server)
+        self.assertEqual({'A10-4Q': 6}, self.types_in_use())
+        self.declare_shares(self.SHARES, {})
+        self.restart_host('host1')
+        self._run_periodics(raise_on_error=True)
+        self.assertEqual(
+            [('VGPU', 3), ('VGPU', 2)], self.totals(*self.devices)
+        )
+        self.assertEqual(kept, self.vgpus_of(servers[5]))
+        for flavor in (four, six, four, six):
+            self.boot(flavor_id=flavor)
+        self.assertEqual({'A10-4Q': 3, 'A10-6Q': 2}, self.types_in_use())
+
     def test_while_a_resize_is_not_confirmed(self) -> None:
         """What cannot move yet is not given out with another type."""
         four = self.of_type('A10-4Q')

@@ -35,6 +35,7 @@ import testtools
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import host as simulation
 from nova_vgpu.sandbox import machine as machines
+from nova_vgpu.sandbox import modes
 from nova_vgpu.tests import hosts
 from nova_vgpu.tests import live
 from nova_vgpu.tests import migs
@@ -277,6 +278,16 @@ class TestCrashes(CrashTestCase):
         self.try_apply(OTHER_TYPES)
 
     def test_a_gpu_is_divided(self) -> None:
+        self.try_apply(DIVIDED)
+
+    def test_a_gpu_with_idle_vgpus_is_divided(self) -> None:
+        self.host.apply(live.ALL_THREE)
+        for function in ('0000:41:00.4', '0000:41:00.5'):
+            self.host.create_mdev(function, 'NVIDIA A10-12Q')
+        kernel = self.machine.kernel
+        self.host.access = dataclasses.replace(
+            self.host.access, read_modes=lambda _host: modes.read_modes(kernel)
+        )
         self.try_apply(DIVIDED)
 
     def test_a_divided_gpu_becomes_whole_beside_a_server(self) -> None:

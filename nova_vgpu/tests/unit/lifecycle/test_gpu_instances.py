@@ -238,9 +238,13 @@ class TestRemoving(GPUInstancesTestCase):
         self.assertEqual(['1g.10gb'] * 7, self.instances())
 
     def test_not_those_of_idle_vgpus_of_a_declared_type(self) -> None:
+        """But vGPUs that are more than their share go."""
         self.apply('vgpu_creation = ahead', **{migs.ONE: 7})
         outcome = self.apply(**{migs.FOUR: 1, migs.ONE: 1})
-        self.assertEqual([], [*outcome.failures, *outcome.done])
+        self.assertEqual([], outcome.failures)
+        self.assertEqual(6, len(outcome.done))
+        self.assertEqual(1, len(self.host.vgpus(migs.ADDRESS)))
+        self.assertEqual(['1g.10gb'] * 7, self.instances())
         (refusal,) = outcome.refusals
         self.assertIn('perhaps in use', refusal.message)
 

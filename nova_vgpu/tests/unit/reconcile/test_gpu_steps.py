@@ -264,17 +264,15 @@ class TestDivided(testtools.TestCase):
 
     def test_the_mode_is_set_before_servers_need_it(self) -> None:
         address = values.PciAddress.parse(A40)
-        for heterogeneous, created, expected in (
-            (False, (), [f'let GPU {A40} hold vGPUs of different sizes']),
-            (True, (), []),
-            (None, (), []),
-            # What stays leaves no choice.
-            (False, (self.FOUR,), []),
+        for heterogeneous, expected in (
+            (False, [f'let GPU {A40} hold vGPUs of different sizes']),
+            (True, []),
+            (None, []),
         ):
             modes = values.GPUModes(heterogeneous=heterogeneous)
             found = plan(
                 self.TWO,
-                self.card(*created, mixed=False),
+                self.card(mixed=False),
                 modes=values.ModesRead(((address, modes),)),
             )
             self.assertEqual({A40: expected}, found)
