@@ -17,11 +17,14 @@
  *
  * Answers the calls of NVML that are about vGPUs and GPU instances from a
  * directory of text files, and follows the rules of the real library and of
- * the hardware below it. Every call reads the files again. README.rst has the
- * files; structures and numbers are those of NVML 13.
+ * the hardware below it. Every call reads the files again. The files of a GPU
+ * may be those of a kernel module that simulates it: then the module decides
+ * what is refused. README.rst has the files; structures and numbers are those
+ * of NVML 13.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -44,6 +47,7 @@ typedef enum {
 	UNINITIALIZED = 1,
 	INVALID_ARGUMENT = 2,
 	NOT_SUPPORTED = 3,
+	NO_PERMISSION = 4,
 	NOT_FOUND = 6,
 	INSUFFICIENT_SIZE = 7,
 	DRIVER_NOT_LOADED = 9,
@@ -148,6 +152,45 @@ static nvmlReturn write_table(const struct table *table, const char *gpu,
 			fprintf(file, "%s%c", table->lines[i].word[j],
 				j < columns - 1 ? ' ' : '\n');
 	return fclose(file) || rename(fresh, path) ? UNKNOWN : SUCCESS;
+}
+
+/* Whether the files of a GPU are those of a kernel module. */
+static bool is_of_kernel(const char *gpu)
+{
+	char path[2 * LENGTH];
+
+	path_of(path, gpu, "creatable");
+	return !access(path, F_OK);
+}
+
+/* Write to a file of the kernel's, which may refuse it. */
+static nvmlReturn tell(const char *gpu, const char *name, const char *text)
+{
+	nvmlReturn result = SUCCESS;
+	char path[2 * LENGTH];
+	int descriptor;
+
+	path_of(path, gpu, name);
+	descriptor = open(path, O_WRONLY | O_CLOEXEC);
+	if (descriptor < 0)
+		return errno == ENOENT ? GPU_IS_LOST : NO_PERMISSION;
+	if (write(descriptor, text, strlen(text)) < 0)
+		switch (errno) {
+		case EBUSY:
+			result = IN_USE;
+			break;
+		case ENOSPC:
+		case EEXIST:
+			result = INSUFFICIENT_RESOURCES;
+			break;
+		case EOPNOTSUPP:
+			result = NOT_SUPPORTED;
+			break;
+		default:
+			result = INVALID_ARGUMENT;
+		}
+	close(descriptor);
+	return result;
 }
 
 static unsigned int number(const char *word)
@@ -395,6 +438,8 @@ API const char *nvmlErrorString(nvmlReturn code)
 		return "Invalid Argument";
 	case NOT_SUPPORTED:
 		return "Not Supported";
+	case NO_PERMISSION:
+		return "Insufficient Permissions";
 	case NOT_FOUND:
 		return "Not Found";
 	case INSUFFICIENT_SIZE:
@@ -686,6 +731,8 @@ API nvmlReturn nvmlDeviceSetMigMode(struct device *device, unsigned int mode,
 	*activation = SUCCESS;
 	if (number(line.word[0]) == mode)
 		return SUCCESS;
+	if (is_of_kernel(device->name))
+		return tell(device->name, "mig", mode ? "1" : "0");
 	if (read_words(&line, device->name, "vfs", 1) && number(line.word[0]))
 		return IN_USE;
 	if (has_vgpus(device->name, NONE))
@@ -866,6 +913,37 @@ API nvmlReturn nvmlDeviceGetGpuInstanceRemainingCapacity(
 	return SUCCESS;
 }
 
+/* The kernel numbers an instance; it is known by its place. */
+static nvmlReturn create_in_kernel(const char *gpu, unsigned int id,
+				   unsigned int start, unsigned int *instance)
+{
+	struct table existing;
+	char command[32];
+	nvmlReturn failed;
+	int i;
+
+	snprintf(command, sizeof(command), "cgi %u %u", id, start);
+	failed = tell(gpu, "instances", command);
+	if (failed)
+		return failed;
+	read_table(&existing, gpu, "instances", INSTANCE);
+	for (i = 0; i < existing.count; i++)
+		if (is(existing.lines[i].word[2], start)) {
+			*instance = number(existing.lines[i].word[0]);
+			return SUCCESS;
+		}
+	return UNKNOWN;
+}
+
+/* A command about an instance, to the kernel. */
+static nvmlReturn tell_about(struct instance *instance, const char *command)
+{
+	char text[32];
+
+	snprintf(text, sizeof(text), "%s %u", command, instance->id);
+	return tell(instance->device->name, "instances", text);
+}
+
 static nvmlReturn create(struct device *device, unsigned int id,
 			 const struct placement *wanted, unsigned int *instance)
 {
@@ -882,6 +960,8 @@ static nvmlReturn create(struct device *device, unsigned int id,
 		;
 	if (i >= left)
 		return INSUFFICIENT_RESOURCES;
+	if (is_of_kernel(device->name))
+		return create_in_kernel(device->name, id, found[i].start, instance);
 	read_table(&existing, device->name, "instances", INSTANCE);
 	for (*instance = 1; find(&existing, *instance); ++*instance)
 		;
@@ -942,6 +1022,8 @@ API nvmlReturn nvmlGpuInstanceDestroy(struct instance *instance)
 	ENTER();
 	held = lock();
 	failed = find_instance(instance, &table, &found);
+	if (!failed && is_of_kernel(instance->device->name))
+		return unlock(held, tell_about(instance, "dgi"));
 	if (!failed && (number(found->word[4]) ||
 			has_vgpus(instance->device->name, instance->id)))
 		failed = IN_USE;
@@ -1028,6 +1110,8 @@ static nvmlReturn set_compute(struct instance *instance, bool wanted)
 	failed = find_instance(instance, &table, &found);
 	if (!failed && !!number(found->word[4]) == wanted)
 		failed = wanted ? INSUFFICIENT_RESOURCES : INVALID_ARGUMENT;
+	if (!failed && is_of_kernel(instance->device->name))
+		return unlock(held, tell_about(instance, wanted ? "cci" : "dci"));
 	if (!failed && !wanted &&
 	    has_vgpus(instance->device->name, instance->id))
 		failed = IN_USE;
@@ -1237,6 +1321,10 @@ static bool is_creatable(const char *gpu, unsigned int type)
 	struct line *found = find_type(&types, type);
 	int i;
 
+	if (is_of_kernel(gpu)) {
+		read_table(&existing, gpu, "creatable", 1);
+		return find(&existing, type);
+	}
 	if (!found || (number(found->word[1]) != NONE) != is_mig_on(gpu))
 		return false;
 	if (number(found->word[1]) == NONE)
@@ -1418,6 +1506,8 @@ API nvmlReturn nvmlDeviceSetVgpuHeterogeneousMode(struct device *device,
 		return VERSION_MISMATCH;
 	if (mode->mode > 1)
 		return INVALID_ARGUMENT;
+	if (is_of_kernel(device->name))
+		return tell(device->name, "heterogeneous", mode->mode ? "1" : "0");
 	if (has_vgpus(device->name, NONE))
 		return IN_USE;
 	held = lock();
@@ -1513,7 +1603,8 @@ static nvmlReturn put_vgpus(const char *gpu, unsigned int instance,
 
 	read_table(&vgpus, gpu, "vgpus", VGPU);
 	for (i = 0; i < vgpus.count; i++)
-		if (instance == NONE || is(vgpus.lines[i].word[5], instance))
+		if (strcmp(vgpus.lines[i].word[2], "-") &&
+		    (instance == NONE || is(vgpus.lines[i].word[5], instance)))
 			found[length++] = number(vgpus.lines[i].word[0]);
 	return put_list(found, length, count, ids);
 }
@@ -1598,27 +1689,58 @@ static nvmlReturn find_vgpu(unsigned int vgpu, char gpu[32],
 	if (missing)                                                          \
 		return missing
 
+/* A word of a vGPU, if it has one. */
+static nvmlReturn put_known(char *buffer, unsigned int size, const char *word)
+{
+	return strcmp(word, "-") ? put(buffer, size, word) : NOT_SUPPORTED;
+}
+
+/* The UUID among the arguments of a process of QEMU; "-" if there is none. */
+static void find_machine(const char *pid, char uuid[64])
+{
+	char path[64], *argument = NULL;
+	bool is_next = false;
+	size_t room = 0;
+	FILE *file;
+
+	strcpy(uuid, "-");
+	snprintf(path, sizeof(path), "/proc/%.20s/cmdline", pid);
+	file = fopen(path, "re");
+	if (!file)
+		return;
+	while (getdelim(&argument, &room, '\0', file) > 0) {
+		if (is_next)
+			snprintf(uuid, 64, "%s", argument);
+		is_next = !strcmp(argument, "-uuid");
+	}
+	free(argument);
+	fclose(file);
+}
+
 API nvmlReturn nvmlVgpuInstanceGetVmID(unsigned int vgpu, char *id,
 				       unsigned int size, unsigned int *kind)
 {
+	char uuid[64];
 	VGPU_OR_RETURN(vgpu);
 	*kind = 1; /* a UUID */
-	return put(id, size, found->word[2]);
+	if (strncmp(found->word[2], "pid:", 4))
+		return put_known(id, size, found->word[2]);
+	find_machine(found->word[2] + 4, uuid);
+	return put_known(id, size, uuid);
 }
 
 API nvmlReturn nvmlVgpuInstanceGetMdevUUID(unsigned int vgpu, char *uuid,
 					   unsigned int size)
 {
 	VGPU_OR_RETURN(vgpu);
-	return strcmp(found->word[3], "-") ? put(uuid, size, found->word[3]) :
-					     NOT_SUPPORTED;
+	return put_known(uuid, size, found->word[3]);
 }
 
 API nvmlReturn nvmlVgpuInstanceGetUUID(unsigned int vgpu, char *uuid,
 				       unsigned int size)
 {
 	VGPU_OR_RETURN(vgpu);
-	return put(uuid, size, found->word[8]);
+	return put_known(uuid, size, found->word[8]);
 }
 
 API nvmlReturn nvmlVgpuInstanceGetVmDriverVersion(unsigned int vgpu,

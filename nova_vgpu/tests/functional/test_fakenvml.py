@@ -14,6 +14,8 @@
 
 import dataclasses
 import shutil
+import subprocess
+import sys
 import typing
 
 import testtools
@@ -544,6 +546,101 @@ class TestVGPUs(NVMLTestCase):
                 expected, self.ask(f'nvmlVgpuInstanceGet{function}', 7)
             )
         self.assertEqual(NOT_FOUND, self.ask('nvmlVgpuInstanceGetType', 8))
+
+    def test_one_that_no_guest_has(self) -> None:
+        self.open(a100('MIG 1g.10gb'))
+        device = self.find(A100)
+        self.add_vgpu(A100, f'7 {A100_1_10C} - {MDEV} - 1')
+        self.assertEqual([], self.ask('nvmlDeviceGetActiveVgpus', device))
+        for function in ('VmID', 'UUID'):
+            self.assertEqual(
+                NOT_SUPPORTED, self.ask(f'nvmlVgpuInstanceGet{function}', 7)
+            )
+        # It takes the room all the same.
+        self.assertEqual([], self.ask('nvmlDeviceGetCreatableVgpus', device))
+
+    def test_of_a_guest_by_its_process(self) -> None:
+        self.open(a100('MIG 1g.10gb'))
+        device = self.find(A100)
+        guest = subprocess.Popen(
+            [
+                sys.executable,
+                '-c',
+                'import sys; sys.stdin.read()',
+                '-uuid',
+                VM,
+                '-m',
+                '32',
+            ],
+            stdin=subprocess.PIPE,
+        )
+        try:
+            self.add_vgpu(A100, f'7 {A100_1_10C} pid:{guest.pid} {MDEV} - 1')
+            self.assertEqual([7], self.ask('nvmlDeviceGetActiveVgpus', device))
+            self.assertEqual([VM, 1], self.ask('nvmlVgpuInstanceGetVmID', 7))
+        finally:
+            guest.communicate()
+        self.assertEqual(NOT_SUPPORTED, self.ask('nvmlVgpuInstanceGetVmID', 7))
+
+
+class TestKernel(NVMLTestCase):
+    """A GPU whose files are those of a kernel module; none refuses here."""
+
+    def open_one(self, *creatable: int) -> typing.Any:
+        self.open(a100('MIG 2g.20gb'))
+        self.library.path(A100, 'creatable').write_text(
+            ''.join(f'{number}\n' for number in creatable)
+        )
+        return self.find(A100)
+
+    def assert_told(self, name: str, text: str) -> None:
+        """It was written over the beginning of the file, which stays."""
+        path = self.library.path(A100, name)
+        self.assertEqual(text, path.read_text()[: len(text)])
+        self.assertEqual([], list(path.parent.glob('*.new')))
+
+    def test_what_fits(self) -> None:
+        # Its own rules would have another one.
+        device = self.open_one(A100_1_10C)
+        self.assertEqual(
+            [A100_1_10C], self.ask('nvmlDeviceGetCreatableVgpus', device)
+        )
+
+    def test_changes(self) -> None:
+        device = self.open_one()
+        instance = self.ask('nvmlDeviceGetGpuInstanceById', device, 1)
+        (compute,) = self.ask('list_compute_instances', instance)
+        path = self.library.path(A100, 'instances')
+        before = path.read_text()
+        for function, command in (
+            ('nvmlComputeInstanceDestroy', 'dci 1'),
+            ('nvmlGpuInstanceDestroy', 'dgi 1'),
+        ):
+            which = compute if 'Compute' in function else instance
+            self.assertEqual(0, self.ask(function, which))
+            self.assert_told('instances', command)
+            path.write_text(before)
+        path.write_text(before.replace(' 1\n', ' 0\n'))
+        self.ask('nvmlGpuInstanceCreateComputeInstance', instance, 0)
+        self.assert_told('instances', 'cci 1')
+        path.write_text(before)
+        self.ask('create_at', device, TWO_SLICES, 2)
+        self.assert_told('instances', f'cgi {TWO_SLICES} 2')
+        path.write_text(before)
+        # The kernel decides whether virtual functions are in the way.
+        self.assertEqual(0, self.ask('nvmlDeviceSetMigMode', device, 0))
+        self.assert_told('mig', '0')
+
+    def test_a_mode_of_sizes(self) -> None:
+        self.open(a40())
+        self.library.path(A40, 'creatable').write_text('')
+        self.assertEqual(
+            0,
+            self.ask('nvmlDeviceSetVgpuHeterogeneousMode', self.find(A40), 1),
+        )
+        self.assertEqual(
+            '1\n', self.library.path(A40, 'heterogeneous').read_text()
+        )
 
 
 class TestReaders(testtools.TestCase):
