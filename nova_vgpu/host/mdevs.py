@@ -74,6 +74,39 @@ def list_mdevs(connection: Connection) -> tuple[values.Mdev, ...]:
         ) from error
 
 
+def undefine_outdated(connection: Connection, wanted: values.Mdev) -> bool:
+    """Remove the definition of an mdev with another parent or type.
+
+    As after a driver upgrade; only if it is not started. libvirt shows it
+    until it has noticed that, and would take it for one that is defined
+    meanwhile.
+
+    :returns: whether there was one.
+    :raises StepFailed: if libvirt refuses.
+    """
+    try:
+        found = [
+            (device, mdev)
+            for device, mdev in _list(connection)
+            if mdev.uuid == wanted.uuid
+        ]
+        if any(mdev.state.is_started for _, mdev in found):
+            return False
+        outdated = [d for d, mdev in found if is_outdated(mdev, wanted)]
+        for device in outdated:
+            device.undefine()
+    except libvirt.libvirtError as error:
+        raise _refused(error) from error
+    return bool(outdated)
+
+
+def is_outdated(mdev: values.Mdev, wanted: values.Mdev) -> bool:
+    """Whether it is the same mdev with another parent or type."""
+    return mdev.uuid == wanted.uuid and (
+        (mdev.parent, mdev.type_id) != (wanted.parent, wanted.type_id)
+    )
+
+
 def set_state(connection: Connection, wanted: values.Mdev) -> None:
     """Bring an mdev to its state; nothing changes if it already has it.
 
@@ -92,11 +125,15 @@ def set_state(connection: Connection, wanted: values.Mdev) -> None:
         else:
             _define_and_start(connection, wanted)
     except libvirt.libvirtError as error:
-        raise exception.StepFailed(
-            f'libvirt refuses: {error}.',
-            'Is mdevctl installed, and has the GPU room for it ("nova-vgpu '
-            'type list")?',
-        ) from error
+        raise _refused(error) from error
+
+
+def _refused(error: Exception) -> exception.StepFailed:
+    return exception.StepFailed(
+        f'libvirt refuses: {error}.',
+        'Is mdevctl installed, and has the GPU room for it ("nova-vgpu type '
+        'list")?',
+    )
 
 
 def _define(connection: Connection, wanted: values.Mdev) -> NodeDevice:

@@ -187,16 +187,21 @@ class VGPUExecutor:
         if is_made or step.after.is_started:
             with self._access.create():
                 type_id = self._resolve(step).id
-                mdevs.set_state(
-                    self._access.connection,
-                    values.Mdev(step.uuid, step.parent, type_id, step.after),
+                wanted = values.Mdev(
+                    step.uuid, step.parent, type_id, step.after
                 )
+                connection = self._access.connection
+                if mdevs.undefine_outdated(connection, wanted):
+                    self._await_gone(
+                        lambda mdev: mdevs.is_outdated(mdev, wanted)
+                    )
+                mdevs.set_state(connection, wanted)
             return
         with self._access.exclude_claims(), self._access.create():
             self._stop_mdev(step)
         # libvirt goes on to show one that stays defined.
         if not step.after.is_defined and step.uuid in self.recreated:
-            self._await_gone(step.uuid)
+            self._await_gone(lambda mdev: mdev.uuid == step.uuid)
 
     def _stop_mdev(self, step: values.SetMdev) -> None:
         from nova_vgpu.host import mdevs
@@ -210,13 +215,13 @@ class VGPUExecutor:
         elif self._find_vgpu(step.uuid) is not None:
             raise exception.StepFailed('libvirt does not show it.', _RESTART)
 
-    def _await_gone(self, uuid: str) -> None:
+    def _await_gone(self, is_meant: Callable[[values.Mdev], bool]) -> None:
         """Until libvirt has noticed it, it would not define it again."""
         from nova_vgpu.host import mdevs
 
         access = self._access
         end = access.now() + access.timeout
-        while any(m.uuid == uuid for m in mdevs.list_mdevs(access.connection)):
+        while any(map(is_meant, mdevs.list_mdevs(access.connection))):
             if access.now() >= end:
                 raise exception.StepFailed('libvirt still shows it.', _RESTART)
             access.sleep(_PAUSE)

@@ -56,6 +56,8 @@ class Mdev:
         self.active = self.persistent = self.starts_itself = False
         #: When libvirt itself last started or stopped it.
         self.changed = 0.0
+        #: Until when it is shown although it exists no more.
+        self.lingers_until: float | None = None
 
     def name(self) -> str:
         """With its parent, as libvirt names it since 7.7."""
@@ -153,6 +155,9 @@ class Mdevs:
         #: Whether libvirt shows a device of this name.
         self._is_shown = is_shown
         self.devices: dict[str, Mdev] = {}
+        #: Seconds for which libvirt shows one that is gone. One that is
+        #: defined meanwhile is taken for it, and vanishes with it.
+        self.lingering = 0.0
         #: When those that no longer exist were stopped.
         self._stopped: dict[str, float] = {}
         for parent, type_id, uuid in list_mdevs(its_kernel.get_gpus()):
@@ -219,6 +224,8 @@ class Mdevs:
         with self.lock:
             described = self._parse(xml)
             mdev = self.devices.get(described.name(), described)
+            if mdev.lingers_until is not None:
+                return mdev
             if mdev.persistent:
                 raise self.fail(
                     f'Unable to define mediated device: {mdev.uuid} is '
@@ -256,8 +263,13 @@ class Mdevs:
 
     def forget(self, mdev: Mdev) -> None:
         """Unless it is active or defined."""
-        if not mdev.active and not mdev.persistent:
+        if mdev.active or mdev.persistent:
+            return
+        now = self._kernel.clock.now()
+        if mdev.lingers_until is None:
             self._stopped[mdev.uuid] = mdev.changed
+            mdev.lingers_until = now + self.lingering
+        if mdev.lingers_until <= now:
             self.devices.pop(mdev.name(), None)
 
     def start_those_on(self, parents: Iterable[str] | None = None) -> None:

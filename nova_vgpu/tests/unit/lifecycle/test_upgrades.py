@@ -102,6 +102,16 @@ class TestServersThatAreOff(UpgradeTest):
         self.assert_done(self.host.apply(live.ALL_THREE))
         self.assertEqual(before, self.host.describe())
 
+    def test_what_did_not_start_by_itself_while_libvirt_is_slow(self) -> None:
+        """It shows the definition with the old id for a moment."""
+        self.boot_two_on_each()
+        before = self.host.describe()
+        self.libvirt.autostarts = False
+        self.libvirt.mdevs.lingering = 0.3
+        self.kernel.reboot(upgrade=True)
+        self.assert_done(self.host.apply(live.ALL_THREE))
+        self.assertEqual(before, self.host.describe())
+
     def test_a_server_whose_guest_notes_no_type(self) -> None:
         """The memory of the last apply tells."""
         uuid = self.host.create_mdev(live.T4, 'GRID T4-4Q')
