@@ -69,9 +69,11 @@ _COMMAND_LINE = (
     ),
 )
 
-# A Tesla T4, an A10, an L40S, a GVT-g and a B60, as the kernel modules have
-# them. A VF needs a port of its own bus, and interrupts of its controller.
+# A Tesla T4, an A10, an L40S, an A100, a GVT-g and a B60, as the kernel modules
+# have them. A VF needs a port of its own bus, and interrupts of its controller.
+# The A100 is the one with five of them.
 _SRIOV = 'sriov_max_vfs=4,sriov_vq_flexible=8,sriov_vi_flexible=4'
+_SRIOV_A100 = 'sriov_max_vfs=5,sriov_vq_flexible=10,sriov_vi_flexible=5'
 _GPUS = (
     *('-device', 'intel-iommu,intremap=on'),
     *('-device', 'edu,addr=0x10'),
@@ -83,8 +85,11 @@ _GPUS = (
     *('-device', 'pcie-root-port,id=port2,chassis=2,slot=2,addr=0x13'),
     '-device',
     f'nvme,serial=l40s,subsys=l40s,bus=port2,use-intel-id=on,{_SRIOV}',
+    *('-device', 'nvme-subsys,id=a100'),
     *('-device', 'pcie-root-port,id=port3,chassis=3,slot=3,addr=0x14'),
-    *('-device', 'igb,bus=port3'),
+    *('-device', f'nvme,serial=a100,subsys=a100,bus=port3,{_SRIOV_A100}'),
+    *('-device', 'pcie-root-port,id=port4,chassis=4,slot=4,addr=0x15'),
+    *('-device', 'igb,bus=port4'),
 )
 
 

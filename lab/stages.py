@@ -33,6 +33,8 @@ SUITE = 'trixie'
 PACKAGES = (
     # The kernel, and what builds a module for it.
     *('linux-image-amd64', 'linux-headers-amd64', 'make', 'zstd'),
+    # What builds the stand-in for NVML.
+    *('gcc', 'libc6-dev'),
     *('systemd', 'systemd-sysv', 'dbus', 'udev', 'kmod', 'e2fsprogs'),
     *('busybox-static', 'iproute2', 'pciutils', 'procps'),
     'qemu-guest-agent',
@@ -53,6 +55,7 @@ ENVIRONMENT = 'opt/nova-vgpu'
 _CONSTRAINTS = 'constraints.txt'
 _REQUIREMENTS = ('requirements.txt', 'test-requirements.txt')
 _DISK_SIZE = '3G'
+_NVML = 'libnvidia-ml.so.1'
 
 Seed = Callable[[pathlib.Path], None]
 
@@ -71,6 +74,7 @@ def build(its: cache.Cache, show: cache.Show, seed: Seed) -> None:
         ('debian', lambda: _make_rootfs(its), []),
         ('python', lambda: _install_python(its), pinned),
         ('module', lambda: _build_modules(its), _files(LAB / 'fakevgpu')),
+        ('nvml', lambda: _build_nvml(its), _files(LAB / 'fakenvml')),
         ('disk', lambda: _make_disk(its), [LAB / 'boot_files.py']),
         ('seed', lambda: _make_seed(its, seed), []),
     )
@@ -194,6 +198,18 @@ def _build_modules(its: cache.Cache) -> None:
         its.run('strip', its.in_rootfs(*strip))
         shutil.copy(built, extra)
     its.run('depmod', its.in_rootfs('depmod', version))
+
+
+def _build_nvml(its: cache.Cache) -> None:
+    shutil.copy(LAB / 'fakenvml/fakenvml.c', its.rootfs / 'usr/src')
+    options = ('-shared', '-fPIC', '-fvisibility=hidden', '-pthread', '-O2')
+    its.run(
+        'nvml',
+        its.in_rootfs(
+            *('gcc', *options, '-o', f'/usr/lib/x86_64-linux-gnu/{_NVML}'),
+            '/usr/src/fakenvml.c',
+        ),
+    )
 
 
 def _make_disk(its: cache.Cache) -> None:

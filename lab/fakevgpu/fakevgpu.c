@@ -7,6 +7,7 @@
  *
  *   - mdev types on the physical function (Tesla T4, GVT-g),
  *   - mdev types on each virtual function (A10),
+ *   - the same, on GPU instances in MIG mode (A100),
  *   - a directory nvidia/ on each virtual function, which is a VFIO device
  *     itself (L40S).
  *
@@ -20,12 +21,16 @@
 #include <linux/mutex.h>
 #include <linux/notifier.h>
 #include <linux/pci.h>
+#include <linux/proc_fs.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <linux/unaligned.h>
 #include <linux/vfio.h>
 #include <linux/vfio_pci_core.h>
 #include <linux/workqueue.h>
+
+#include "mig.h"
 
 static unsigned int id_offset;
 module_param(id_offset, uint, 0444);
@@ -34,6 +39,10 @@ MODULE_PARM_DESC(id_offset, "added to the number of every vGPU type, as if by an
 static unsigned int delay_ms;
 module_param(delay_ms, uint, 0444);
 MODULE_PARM_DESC(delay_ms, "milliseconds from binding a function to its vGPU types, unless the GPU was told otherwise");
+
+static char *mig = "";
+module_param(mig, charp, 0444);
+MODULE_PARM_DESC(mig, "addresses of GPUs that begin in MIG mode, separated by commas: a real GPU remembers it");
 
 /* ------------------------------------------------------------------------
  * What the GPUs are like
@@ -50,6 +59,7 @@ struct fake_type {
 	unsigned int mib;
 	unsigned int max;	/* on one GPU */
 	u16 subsystem;		/* that a guest sees */
+	const struct fake_profile *profile;	/* of its GPU instance, if backed by MIG */
 };
 
 enum fake_scheme {
@@ -67,8 +77,11 @@ struct fake_board {
 	enum fake_scheme scheme;
 	unsigned int mib;
 	bool heterogeneous;	/* to begin with */
+	unsigned int vfs;	/* by which devices of QEMU are told apart, or 0 */
 	const struct fake_type *types;
 	unsigned int ntypes;
+	const struct fake_profile *profiles;	/* of GPU instances */
+	unsigned int nprofiles;
 };
 
 #define NVIDIA_TYPE(_number, _gpu, _gb, _series, _max, _subsystem) {	\
@@ -151,6 +164,32 @@ static const struct fake_type l40s_types[] = {
 	NVIDIA_TYPE(2164, "NVIDIA L40S",  3, B, 16, 0x21fe),
 };
 
+#define MIG_TYPE(_number, _gpu, _gb, _max, _subsystem, _profile) {	\
+	.number = _number,						\
+	.name = _gpu "-" #_gb "C",					\
+	.series = 'C',							\
+	.mib = _gb * 1024,						\
+	.max = _max,							\
+	.subsystem = _subsystem,					\
+	.profile = _profile,						\
+}
+
+/* Of A100D-1-10CME and A100D-1-20C the numbers are not known. */
+static const struct fake_type a100_types[] = {
+	NVIDIA_TYPE(692, "GRID A100D",  4, C, 20, 0x1596),
+	NVIDIA_TYPE(693, "GRID A100D",  8, C, 10, 0x1597),
+	NVIDIA_TYPE(694, "GRID A100D", 10, C,  8, 0x1598),
+	NVIDIA_TYPE(695, "GRID A100D", 16, C,  5, 0x1599),
+	NVIDIA_TYPE(696, "GRID A100D", 20, C,  4, 0x159a),
+	NVIDIA_TYPE(697, "GRID A100D", 40, C,  2, 0x159b),
+	NVIDIA_TYPE(698, "GRID A100D", 80, C,  1, 0x159c),
+	MIG_TYPE(699, "GRID A100D-1", 10, 7, 0x1591, A100_1G),
+	MIG_TYPE(700, "GRID A100D-2", 20, 3, 0x1592, A100_2G),
+	MIG_TYPE(701, "GRID A100D-3", 40, 2, 0x1593, A100_3G),
+	MIG_TYPE(702, "GRID A100D-4", 40, 1, 0x1594, A100_4G),
+	MIG_TYPE(703, "GRID A100D-7", 80, 1, 0x1595, A100_7G),
+};
+
 static const struct fake_type gvtg_types[] = {
 	{ .name = "GVTg_V5_4", .mib = 512, .max = 4, .subsystem = 0x2015 },
 	{ .name = "GVTg_V5_8", .mib = 256, .max = 8, .subsystem = 0x2015 },
@@ -159,12 +198,17 @@ static const struct fake_type gvtg_types[] = {
 #define FAKE_MAX_TYPES	ARRAY_SIZE(a10_types)
 static_assert(ARRAY_SIZE(t4_types) <= FAKE_MAX_TYPES);
 static_assert(ARRAY_SIZE(l40s_types) <= FAKE_MAX_TYPES);
+static_assert(ARRAY_SIZE(a100_types) <= FAKE_MAX_TYPES);
 static_assert(ARRAY_SIZE(gvtg_types) <= FAKE_MAX_TYPES);
 
 #define CLASS_3D	(PCI_CLASS_DISPLAY_3D << 8)
 #define CLASS_VGA	(PCI_CLASS_DISPLAY_VGA << 8)
 #define TYPES(_types)	.types = _types, .ntypes = ARRAY_SIZE(_types)
 
+#define PROFILES(_profiles)						\
+	.profiles = _profiles, .nprofiles = ARRAY_SIZE(_profiles)
+
+/* The first one that a device fits is what it is shown as. */
 static const struct fake_board fake_boards[] = {
 	{
 		.name = "Tesla T4",
@@ -173,6 +217,14 @@ static const struct fake_board fake_boards[] = {
 		.subsystem_vendor = 0x10de, .subsystem_device = 0x12a2,
 		.class = CLASS_3D, .scheme = FAKE_MDEV_ON_PF,
 		.mib = 16384, TYPES(t4_types),
+	}, {
+		.name = "A100 80GB PCIe",
+		.qemu_vendor = 0x1b36, .qemu_device = 0x0010,	/* nvme */
+		.vfs = 5,
+		.vendor = 0x10de, .device = 0x20b5,
+		.subsystem_vendor = 0x10de, .subsystem_device = 0x1533,
+		.class = CLASS_3D, .scheme = FAKE_MDEV_ON_VF,
+		.mib = 81920, TYPES(a100_types), PROFILES(a100_profiles),
 	}, {
 		.name = "A10",
 		.qemu_vendor = 0x1b36, .qemu_device = 0x0010,	/* nvme */
@@ -215,6 +267,8 @@ struct fake_gpu {
 	bool heterogeneous;
 	unsigned int create_errno;
 	unsigned int delay_ms;
+	struct fake_mig mig;
+	struct list_head listed;
 };
 
 static LIST_HEAD(fake_gpus);
@@ -225,6 +279,7 @@ struct fake_function {
 	struct pci_dev *pdev;
 	struct fake_gpu *gpu;
 	unsigned int vgpus;
+	struct fake_instance *instance;	/* of the vGPU, in MIG mode */
 	struct delayed_work publish;
 	bool published;
 };
@@ -242,7 +297,9 @@ static const struct fake_board *fake_find_board(struct pci_dev *pdev)
 	for (i = 0; i < ARRAY_SIZE(fake_boards); i++) {
 		const struct fake_board *board = &fake_boards[i];
 		bool qemu = pf->vendor == board->qemu_vendor &&
-			    pf->device == board->qemu_device;
+			    pf->device == board->qemu_device &&
+			    (!board->vfs ||
+			     board->vfs == pci_sriov_get_totalvfs(pf));
 		bool ours = pf->vendor == board->vendor &&
 			    pf->device == board->device;
 
@@ -252,6 +309,14 @@ static const struct fake_board *fake_find_board(struct pci_dev *pdev)
 			return board;
 	}
 	return NULL;
+}
+
+/* Whether the GPU at an address is told to begin in MIG mode. */
+static bool fake_begins_divided(const char *address)
+{
+	const char *at = strstr(mig, address);
+
+	return at && strchr(",", at[strlen(address)]);	/* or the end */
 }
 
 /* The GPU that a function is of; NULL if there is no memory. */
@@ -273,6 +338,8 @@ static struct fake_gpu *fake_get_gpu(struct pci_dev *pdev,
 	mutex_init(&gpu->lock);
 	gpu->heterogeneous = board->heterogeneous;
 	gpu->delay_ms = delay_ms;
+	gpu->mig.on = board->profiles && fake_begins_divided(address);
+	INIT_LIST_HEAD(&gpu->listed);
 	list_add(&gpu->list, &fake_gpus);
 	return gpu;
 }
@@ -285,15 +352,13 @@ static void fake_forget_gpus(void)
 		kfree(gpu);
 }
 
-/* How many more of a type fit on a function. */
-static unsigned int fake_available(const struct fake_function *function,
-				   unsigned int index)
+/* How many more of a type fit on a GPU that shares its time. */
+static unsigned int fake_fit_in_time(const struct fake_gpu *gpu,
+				     unsigned int index)
 {
-	const struct fake_gpu *gpu = function->gpu;
 	const struct fake_type *types = gpu->board->types;
 	unsigned int i, fit, mib = 0, alike = 0;
 
-	lockdep_assert_held(&gpu->lock);
 	for (i = 0; i < gpu->board->ntypes; i++) {
 		mib += gpu->used[i] * types[i].mib;
 		if (types[i].mib == types[index].mib)
@@ -304,6 +369,28 @@ static unsigned int fake_available(const struct fake_function *function,
 	fit = types[index].max - min(types[index].max, alike);
 	if (gpu->heterogeneous)
 		fit = min(fit, (gpu->board->mib - mib) / types[index].mib);
+	return fit;
+}
+
+/* How many more of a type fit on a GPU, whatever its functions have. */
+static unsigned int fake_fit(struct fake_gpu *gpu, unsigned int index)
+{
+	const struct fake_profile *profile = gpu->board->types[index].profile;
+
+	lockdep_assert_held(&gpu->lock);
+	if (!profile != !gpu->mig.on)
+		return 0;
+	if (profile)
+		return fake_mig_find(&gpu->mig, profile) ? 1 : 0;
+	return fake_fit_in_time(gpu, index);
+}
+
+/* How many more of a type fit on a function. */
+static unsigned int fake_available(const struct fake_function *function,
+				   unsigned int index)
+{
+	unsigned int fit = fake_fit(function->gpu, index);
+
 	if (function->pdev->is_virtfn)
 		fit = function->vgpus ? 0 : min(fit, 1);
 	return fit;
@@ -318,6 +405,11 @@ static int fake_take(struct fake_function *function, unsigned int index)
 		return -gpu->create_errno;
 	if (!fake_available(function, index))
 		return -ENOSPC;
+	if (gpu->mig.on) {
+		function->instance = fake_mig_find(&gpu->mig,
+						   gpu->board->types[index].profile);
+		function->instance->has_vgpu = true;
+	}
 	function->vgpus++;
 	gpu->used[index]++;
 	gpu->total++;
@@ -329,6 +421,9 @@ static void fake_give_back(struct fake_function *function, unsigned int index)
 	struct fake_gpu *gpu = function->gpu;
 
 	lockdep_assert_held(&gpu->lock);
+	if (function->instance)
+		function->instance->has_vgpu = false;
+	function->instance = NULL;
 	function->vgpus--;
 	gpu->used[index]--;
 	gpu->total--;
@@ -444,6 +539,312 @@ static const struct attribute_group fake_knobs_group = {
 };
 
 /* ------------------------------------------------------------------------
+ * What the library that stands in for NVML reads, see ../fakenvml/README.rst
+ *
+ * A physical function of NVIDIA's has a directory fakenvml/ with its files;
+ * /proc/driver/fakenvml has those of the host, and links to the GPUs.
+ */
+
+/* A vGPU. */
+struct fake_listed {
+	struct list_head list;
+	unsigned int number;
+	unsigned int index;	/* of its type */
+	const struct fake_function *function;
+	const char *uuid;	/* of its mdev, if it is one */
+	pid_t pid;		/* of the virtual machine that has it */
+};
+
+#define FAKE_PROC		"driver/fakenvml"
+#define FAKE_DRIVER_VERSION	"595.58.03"
+
+static unsigned int fake_listed_so_far;
+static struct proc_dir_entry *fake_proc, *fake_proc_gpus;
+
+static void fake_list(struct fake_listed *listed,
+		      const struct fake_function *function, unsigned int index,
+		      const char *uuid)
+{
+	lockdep_assert_held(&function->gpu->lock);
+	*listed = (struct fake_listed){
+		.number = ++fake_listed_so_far, .index = index,
+		.function = function, .uuid = uuid,
+	};
+	list_add_tail(&listed->list, &function->gpu->listed);
+}
+
+static void fake_open(struct fake_gpu *gpu, struct fake_listed *listed)
+{
+	lockdep_assert_held(&gpu->lock);
+	gpu->in_use++;
+	listed->pid = task_tgid_nr(current);
+}
+
+static void fake_close(struct fake_gpu *gpu, struct fake_listed *listed)
+{
+	lockdep_assert_held(&gpu->lock);
+	gpu->in_use--;
+	listed->pid = 0;
+}
+
+static ssize_t nvml_name_show(struct device *dev,
+			      struct device_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "NVIDIA %s\n", fake_gpu_of(dev)->board->name);
+}
+
+static ssize_t nvml_vfs_show(struct device *dev, struct device_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "%d\n", pci_num_vf(to_pci_dev(dev)));
+}
+
+static ssize_t nvml_types_show(struct device *dev,
+			       struct device_attribute *attr, char *buf)
+{
+	const struct fake_board *board = fake_gpu_of(dev)->board;
+	unsigned int i, mode, place;
+	int len = 0;
+
+	for (i = 0; i < board->ntypes; i++) {
+		const struct fake_type *type = &board->types[i];
+		unsigned int slots = type->mib / 1024;
+
+		len += sysfs_emit_at(buf, len, "%u %u", fake_number(type),
+				     type->max);
+		/* In both modes alike; on GPU instances there are none. */
+		for (mode = 0; mode < 2 && !type->profile; mode++) {
+			len += sysfs_emit_at(buf, len, " %u 0", slots);
+			for (place = 1; place < type->max; place++)
+				len += sysfs_emit_at(buf, len, ",%u",
+						     place * slots);
+		}
+		len += sysfs_emit_at(buf, len, "\n");
+	}
+	return len;
+}
+
+static ssize_t nvml_creatable_show(struct device *dev,
+				   struct device_attribute *attr, char *buf)
+{
+	struct fake_gpu *gpu = fake_gpu_of(dev);
+	unsigned int i;
+	int len = 0;
+
+	guard(mutex)(&gpu->lock);
+	for (i = 0; i < gpu->board->ntypes; i++)
+		if (fake_fit(gpu, i))
+			len += sysfs_emit_at(buf, len, "%u\n",
+					     fake_number(&gpu->board->types[i]));
+	return len;
+}
+
+static ssize_t nvml_vgpus_show(struct device *dev,
+			       struct device_attribute *attr, char *buf)
+{
+	struct fake_gpu *gpu = fake_gpu_of(dev);
+	struct fake_listed *listed;
+	int len = 0;
+
+	guard(mutex)(&gpu->lock);
+	list_for_each_entry(listed, &gpu->listed, list) {
+		struct fake_instance *instance = listed->function->instance;
+
+		len += sysfs_emit_at(buf, len, "%u %u", listed->number,
+				     fake_number(&gpu->board->types[listed->index]));
+		if (listed->pid)
+			len += sysfs_emit_at(buf, len, " pid:%d", listed->pid);
+		else
+			len += sysfs_emit_at(buf, len, " -");
+		len += sysfs_emit_at(buf, len, " %s -",
+				     listed->uuid ? listed->uuid : "-");
+		if (instance)
+			len += sysfs_emit_at(buf, len, " %u\n",
+					     fake_mig_id(&gpu->mig, instance));
+		else
+			len += sysfs_emit_at(buf, len, " -\n");
+	}
+	return len;
+}
+
+static ssize_t mig_show(struct device *dev, struct device_attribute *attr,
+			char *buf)
+{
+	bool on = fake_gpu_of(dev)->mig.on;
+
+	return sysfs_emit(buf, "%d %d\n", on, on);
+}
+
+static ssize_t mig_store(struct device *dev, struct device_attribute *attr,
+			 const char *buf, size_t count)
+{
+	struct fake_gpu *gpu = fake_gpu_of(dev);
+	bool wanted;
+	int ret = kstrtobool(buf, &wanted);
+
+	if (ret)
+		return ret;
+	guard(mutex)(&gpu->lock);
+	if (wanted == gpu->mig.on)
+		return count;
+	if (pci_num_vf(to_pci_dev(dev)) || gpu->total)
+		return -EBUSY;
+	fake_mig_clear(&gpu->mig);
+	gpu->mig.on = wanted;
+	return count;
+}
+static DEVICE_ATTR_RW(mig);
+
+static ssize_t profiles_show(struct device *dev, struct device_attribute *attr,
+			     char *buf)
+{
+	const struct fake_board *board = fake_gpu_of(dev)->board;
+
+	return fake_mig_show_profiles(board->profiles, board->nprofiles, buf);
+}
+static DEVICE_ATTR_RO(profiles);
+
+static ssize_t instances_show(struct device *dev,
+			      struct device_attribute *attr, char *buf)
+{
+	struct fake_gpu *gpu = fake_gpu_of(dev);
+
+	guard(mutex)(&gpu->lock);
+	return fake_mig_show_instances(&gpu->mig, buf);
+}
+
+static ssize_t instances_store(struct device *dev,
+			       struct device_attribute *attr, const char *buf,
+			       size_t count)
+{
+	struct fake_gpu *gpu = fake_gpu_of(dev);
+	int ret;
+
+	guard(mutex)(&gpu->lock);
+	ret = fake_mig_run(&gpu->mig, gpu->board->profiles,
+			   gpu->board->nprofiles, buf);
+	return ret ? ret : count;
+}
+static DEVICE_ATTR_RW(instances);
+
+#define FAKE_NVML(_name)						\
+static struct device_attribute dev_attr_nvml_##_name =			\
+	__ATTR(_name, 0444, nvml_##_name##_show, NULL)
+FAKE_NVML(name);
+FAKE_NVML(vfs);
+FAKE_NVML(types);
+FAKE_NVML(creatable);
+FAKE_NVML(vgpus);
+
+static struct attribute *fake_nvml_attrs[] = {
+	&dev_attr_nvml_name.attr,
+	&dev_attr_nvml_vfs.attr,
+	&dev_attr_nvml_types.attr,
+	&dev_attr_nvml_creatable.attr,
+	&dev_attr_nvml_vgpus.attr,
+	&dev_attr_heterogeneous.attr,
+	&dev_attr_mig.attr,
+	&dev_attr_profiles.attr,
+	&dev_attr_instances.attr,
+	NULL
+};
+
+static umode_t fake_nvml_visible(struct kobject *kobj, struct attribute *attr,
+				 int n)
+{
+	const struct fake_board *board = fake_gpu_of(kobj_to_dev(kobj))->board;
+
+	if (attr == &dev_attr_heterogeneous.attr)
+		return board->scheme == FAKE_MDEV_ON_PF ? 0 : attr->mode;
+	if (attr == &dev_attr_mig.attr || attr == &dev_attr_profiles.attr ||
+	    attr == &dev_attr_instances.attr)
+		return board->profiles ? attr->mode : 0;
+	return attr->mode;
+}
+
+static const struct attribute_group fake_nvml_group = {
+	.name = "fakenvml",
+	.attrs = fake_nvml_attrs,
+	.is_visible = fake_nvml_visible,
+};
+
+static bool fake_is_nvidia(const struct fake_board *board)
+{
+	return board->vendor == 0x10de;
+}
+
+/* The library sees a GPU for as long as it is with its driver. */
+static int fake_show_to_nvml(struct pci_dev *pdev)
+{
+	char *target;
+	int ret = sysfs_create_group(&pdev->dev.kobj, &fake_nvml_group);
+
+	if (ret)
+		return ret;
+	target = kasprintf(GFP_KERNEL, "/sys/bus/pci/devices/%s/fakenvml",
+			   pci_name(pdev));
+	if (!target || !proc_symlink(pci_name(pdev), fake_proc_gpus, target)) {
+		sysfs_remove_group(&pdev->dev.kobj, &fake_nvml_group);
+		ret = -ENOMEM;
+	}
+	kfree(target);
+	return ret;
+}
+
+static void fake_hide_from_nvml(struct pci_dev *pdev)
+{
+	remove_proc_entry(pci_name(pdev), fake_proc_gpus);
+	sysfs_remove_group(&pdev->dev.kobj, &fake_nvml_group);
+}
+
+static int fake_version_show(struct seq_file *file, void *unused)
+{
+	seq_puts(file, FAKE_DRIVER_VERSION "\n");
+	return 0;
+}
+
+static int fake_types_show(struct seq_file *file, void *unused)
+{
+	unsigned int i, j;
+
+	for (i = 0; i < ARRAY_SIZE(fake_boards); i++) {
+		const struct fake_board *board = &fake_boards[i];
+
+		if (!fake_is_nvidia(board))
+			continue;
+		for (j = 0; j < board->ntypes; j++) {
+			const struct fake_type *type = &board->types[j];
+
+			seq_printf(file, "%u ", fake_number(type));
+			if (type->profile)
+				seq_printf(file, "%u %u 1", type->profile->id,
+					   type->mib);
+			else
+				seq_printf(file, "- %u -", type->mib);
+			seq_printf(file, " 16 %s %s\n",
+				   type->series == 'C' ? "Compute" : "Quadro",
+				   type->name);
+		}
+	}
+	return 0;
+}
+
+static int fake_show_host_to_nvml(void)
+{
+	fake_proc = proc_mkdir(FAKE_PROC, NULL);
+	if (!fake_proc)
+		return -ENOMEM;
+	fake_proc_gpus = proc_mkdir("gpus", fake_proc);
+	if (fake_proc_gpus &&
+	    proc_create_single("driver_version", 0444, fake_proc,
+			       fake_version_show) &&
+	    proc_create_single("types", 0444, fake_proc, fake_types_show))
+		return 0;
+	proc_remove(fake_proc);
+	return -ENOMEM;
+}
+
+/* ------------------------------------------------------------------------
  * mdev: a VFIO device that is a PCI configuration space
  */
 
@@ -464,6 +865,7 @@ struct fake_vgpu {
 	struct vfio_device vdev;
 	struct fake_function *function;
 	unsigned int index;
+	struct fake_listed listed;
 	char params[256];
 	u8 config[PCI_CFG_SPACE_SIZE];
 };
@@ -500,7 +902,7 @@ static int fake_vgpu_open(struct vfio_device *vdev)
 	struct fake_vgpu *vgpu = container_of(vdev, struct fake_vgpu, vdev);
 
 	guard(mutex)(&vgpu->function->gpu->lock);
-	vgpu->function->gpu->in_use++;
+	fake_open(vgpu->function->gpu, &vgpu->listed);
 	return 0;
 }
 
@@ -509,7 +911,7 @@ static void fake_vgpu_close(struct vfio_device *vdev)
 	struct fake_vgpu *vgpu = container_of(vdev, struct fake_vgpu, vdev);
 
 	guard(mutex)(&vgpu->function->gpu->lock);
-	vgpu->function->gpu->in_use--;
+	fake_close(vgpu->function->gpu, &vgpu->listed);
 }
 
 /* The part of the configuration space that is asked for; NULL if none is. */
@@ -646,9 +1048,12 @@ static unsigned int fake_index_of(struct mdev_type *mdev_type)
 	return container_of(mdev_type, struct fake_mdev_type, mdev_type)->index;
 }
 
-static void fake_drop(struct fake_function *function, unsigned int index)
+static void fake_drop(struct fake_function *function, unsigned int index,
+		      struct fake_listed *listed)
 {
 	guard(mutex)(&function->gpu->lock);
+	if (listed)
+		list_del(&listed->list);
 	fake_give_back(function, index);
 }
 
@@ -665,17 +1070,19 @@ static int fake_mdev_probe(struct mdev_device *mdev)
 		return ret;
 	vgpu = vfio_alloc_device(fake_vgpu, vdev, &mdev->dev, &fake_vgpu_ops);
 	if (IS_ERR(vgpu)) {
-		fake_drop(function, index);
+		fake_drop(function, index, NULL);
 		return PTR_ERR(vgpu);
 	}
 	vgpu->function = function;
 	vgpu->index = index;
 	fake_fill_config(vgpu);
 	dev_set_drvdata(&mdev->dev, vgpu);
+	scoped_guard(mutex, &function->gpu->lock)
+		fake_list(&vgpu->listed, function, index, dev_name(&mdev->dev));
 	ret = vfio_register_emulated_iommu_dev(&vgpu->vdev);
 	if (ret) {
+		fake_drop(function, index, &vgpu->listed);
 		vfio_put_device(&vgpu->vdev);
-		fake_drop(function, index);
 	}
 	return ret;
 }
@@ -688,8 +1095,8 @@ static void fake_mdev_remove(struct mdev_device *mdev)
 
 	/* Waits for the guest that has it. It counts for as long. */
 	vfio_unregister_group_dev(&vgpu->vdev);
+	fake_drop(function, index, &vgpu->listed);
 	vfio_put_device(&vgpu->vdev);
-	fake_drop(function, index);
 }
 
 static unsigned int fake_get_available(struct mdev_type *mdev_type)
@@ -843,6 +1250,7 @@ struct fake_vf {
 	struct vfio_pci_core_device core;
 	struct fake_function function;
 	const struct fake_type *type;
+	struct fake_listed listed;
 	bool open;
 	char params[256];
 	bool is_set[FAKE_SETTINGS];
@@ -857,8 +1265,10 @@ static unsigned int fake_vf_index(const struct fake_vf *vf)
 static void fake_clear_type(struct fake_vf *vf)
 {
 	lockdep_assert_held(&vf->function.gpu->lock);
-	if (vf->type)
+	if (vf->type) {
+		list_del(&vf->listed.list);
 		fake_give_back(&vf->function, fake_vf_index(vf));
+	}
 	vf->type = NULL;
 	vf->params[0] = '\0';
 	memset(vf->is_set, 0, sizeof(vf->is_set));
@@ -885,9 +1295,11 @@ static int fake_set_type(struct fake_vf *vf, unsigned int number)
 	if (vf->type)
 		return -EBUSY;	/* is to be cleared first */
 	ret = fake_take(&vf->function, i);
-	if (!ret)
-		vf->type = &board->types[i];
-	return ret;
+	if (ret)
+		return ret;
+	vf->type = &board->types[i];
+	fake_list(&vf->listed, &vf->function, i, NULL);
+	return 0;
 }
 
 static ssize_t creatable_vgpu_types_show(struct device *dev,
@@ -1033,7 +1445,10 @@ static int fake_vf_set_open(struct fake_vf *vf, bool open)
 	if (open && !vf->type)
 		return -ENODEV;	/* there is no vGPU on it */
 	vf->open = open;
-	gpu->in_use += open ? 1 : -1;
+	if (open)
+		fake_open(gpu, &vf->listed);
+	else
+		fake_close(gpu, &vf->listed);
 	return 0;
 }
 
@@ -1237,15 +1652,23 @@ static int fake_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 	ret = sysfs_create_group(&pdev->dev.kobj, &fake_knobs_group);
 	if (ret)
 		goto disable;
+	if (fake_is_nvidia(board)) {
+		ret = fake_show_to_nvml(pdev);
+		if (ret)
+			goto remove_knobs;
+	}
 	if (board->scheme == FAKE_MDEV_ON_PF) {
 		ret = fake_probe_parent(pdev, gpu);
 		if (ret)
-			goto remove_knobs;
+			goto hide;
 	} else {
 		fake_adopt_vfs(pdev, board);
 	}
 	return 0;
 
+hide:
+	if (fake_is_nvidia(board))
+		fake_hide_from_nvml(pdev);
 remove_knobs:
 	sysfs_remove_group(&pdev->dev.kobj, &fake_knobs_group);
 disable:
@@ -1266,13 +1689,17 @@ static void fake_remove(struct pci_dev *pdev)
 		fake_remove_parent(pdev);
 		return;
 	}
+	if (fake_is_nvidia(board))
+		fake_hide_from_nvml(pdev);
 	sysfs_remove_group(&pdev->dev.kobj, &fake_knobs_group);
 	if (board->scheme == FAKE_MDEV_ON_PF)
 		fake_remove_parent(pdev);
 	else
 		pci_disable_sriov(pdev);
-	scoped_guard(mutex, &gpu->lock)
+	scoped_guard(mutex, &gpu->lock) {
 		gpu->heterogeneous = board->heterogeneous;
+		fake_mig_clear(&gpu->mig);
+	}
 	pci_disable_device(pdev);
 }
 
@@ -1281,13 +1708,15 @@ static int fake_sriov_configure(struct pci_dev *pdev, int vfs)
 	struct fake_gpu *gpu = fake_gpu_of(&pdev->dev);
 	int ret;
 
+	scoped_guard(mutex, &gpu->lock) {
+		if (!vfs && gpu->total)
+			return -EBUSY;
+		fake_mig_clear(&gpu->mig);
+	}
 	if (vfs) {
 		ret = pci_enable_sriov(pdev, vfs);
 		return ret ? ret : vfs;
 	}
-	scoped_guard(mutex, &gpu->lock)
-		if (gpu->total)
-			return -EBUSY;
 	pci_disable_sriov(pdev);
 	return 0;
 }
@@ -1319,6 +1748,7 @@ static const struct pci_device_id nvidia_ids[] = {
 	{ PCI_DEVICE(0x8086, 0x5845) },
 	{ PCI_DEVICE(0x10de, 0x1eb8) },
 	{ PCI_DEVICE(0x10de, 0x2236) },
+	{ PCI_DEVICE(0x10de, 0x20b5) },
 	{ PCI_DEVICE(0x10de, 0x26b9) },
 	{ }
 };
@@ -1356,9 +1786,12 @@ static int __init fake_init(void)
 {
 	int ret;
 
-	ret = bus_register_notifier(&pci_bus_type, &fake_notifier);
+	ret = fake_show_host_to_nvml();
 	if (ret)
 		return ret;
+	ret = bus_register_notifier(&pci_bus_type, &fake_notifier);
+	if (ret)
+		goto no_notifier;
 	ret = mdev_register_driver(&nvidia_mdev_driver);
 	if (ret)
 		goto no_nvidia_mdev;
@@ -1381,6 +1814,8 @@ no_i915_mdev:
 	mdev_unregister_driver(&nvidia_mdev_driver);
 no_nvidia_mdev:
 	bus_unregister_notifier(&pci_bus_type, &fake_notifier);
+no_notifier:
+	proc_remove(fake_proc);
 	fake_forget_gpus();
 	return ret;
 }
@@ -1392,6 +1827,7 @@ static void __exit fake_exit(void)
 	mdev_unregister_driver(&i915_mdev_driver);
 	mdev_unregister_driver(&nvidia_mdev_driver);
 	bus_unregister_notifier(&pci_bus_type, &fake_notifier);
+	proc_remove(fake_proc);
 	fake_forget_gpus();
 }
 

@@ -12,14 +12,16 @@
 
 """Check the lab from inside: python3 -m lab.guest.selfcheck [PART...].
 
-The parts are guest, types, presence, tools and xe; all, if none is named. The
-machine is left without VFs, vGPUs and faults, as it is after it was started.
+The parts are guest, types, presence, tools, xe and instances; all, if none is
+named. The machine is left without VFs, vGPUs and faults, as it is after it was
+started.
 """
 
 import os
 import sys
 
 from lab.guest.selfcheck import guest_checks
+from lab.guest.selfcheck import instances_checks
 from lab.guest.selfcheck import machine
 from lab.guest.selfcheck import presence_checks
 from lab.guest.selfcheck import registry
@@ -35,6 +37,7 @@ _PARTS = {
     'presence': presence_checks,
     'tools': tools_checks,
     'xe': xe_checks,
+    'instances': instances_checks,
 }
 
 _KERNEL_LOG = '/dev/kmsg'

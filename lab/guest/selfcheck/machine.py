@@ -168,6 +168,11 @@ class GPU(Function):
         return self.path / 'fakevgpu'
 
     @property
+    def nvml(self) -> pathlib.Path:
+        """What the library that stands in for NVML reads."""
+        return self.path / 'fakenvml'
+
+    @property
     def numvfs(self) -> pathlib.Path:
         return self.path / 'sriov_numvfs'
 
@@ -221,6 +226,9 @@ class GPU(Function):
                     write(mdev / 'remove', 1)
             if function.current.exists():
                 write(function.current, 0)
+        if self is A100 and read(self.nvml / 'mig') != '0 0':
+            write(self.numvfs, 0)
+            write(self.nvml / 'mig', 0)
         # As it is when the driver comes: Intel's shares without being told.
         own = int(self.own_driver == 'i915')
         write(self.knobs / 'heterogeneous', own)
@@ -252,10 +260,11 @@ class ProvisionedGPU(GPU):
 T4 = GPU(0x10DE, 0x1EB8)
 A10 = GPU(0x10DE, 0x2236)
 L40S = GPU(0x10DE, 0x26B9)
+A100 = GPU(0x10DE, 0x20B5)
 INTEL = GPU(0x8086, 0x191B, 'i915')
 B60 = ProvisionedGPU(0x8086, 0xE211, 'xe')
 #: Those of fakevgpu.
-GPUS = (T4, A10, L40S, INTEL)
+GPUS = (T4, A10, L40S, A100, INTEL)
 
 
 def clear() -> None:

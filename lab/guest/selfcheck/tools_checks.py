@@ -136,16 +136,17 @@ def _stub() -> None:
 
 @registry.check('sriov-manage: by way of the stub, and back')
 def _enable_all() -> None:
-    had, has_not = machine.A10, machine.L40S
+    had, has_not, other = machine.A10, machine.L40S, machine.A100
     had.have_vfs(1)
-    machine.write(has_not.numvfs, 0)
+    for gpu in (has_not, other):
+        machine.write(gpu.numvfs, 0)
     # A mode goes with the driver, as it does on a real host.
     machine.write(has_not.knobs / 'heterogeneous', 1)
     code, said = run(SRIOV_MANAGE, '-e', 'ALL')
     registry.same('its end', code, 0)
     already = f'VFs are already enabled on {had.address}'
-    enabled = f'Enabling VFs on {has_not.address}'
-    registry.same('what it said', set(said.splitlines()), {already, enabled})
+    enabled = {f'Enabling VFs on {gpu.address}' for gpu in (has_not, other)}
+    registry.same('what it said', set(said.splitlines()), {already, *enabled})
     total = machine.read_number(has_not.path / 'sriov_totalvfs')
     registry.same('VFs', len(has_not.vfs()), total)
     drivers = {function.driver for function in has_not.functions()}

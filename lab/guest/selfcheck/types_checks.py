@@ -20,7 +20,7 @@ from lab.guest.selfcheck import registry
 _UNKNOWN = 65000
 
 
-@registry.check('ids of the four GPUs, physical ones')
+@registry.check('ids of the five GPUs, physical ones')
 def _ids() -> None:
     registry.same(
         'T4', machine.T4.ids(), (0x10DE, 0x1EB8, 0x10DE, 0x12A2, 0x030200)
@@ -32,6 +32,9 @@ def _ids() -> None:
         'L40S', machine.L40S.ids(), (0x10DE, 0x26B9, 0x10DE, 0x1851, 0x030200)
     )
     registry.same(
+        'A100', machine.A100.ids(), (0x10DE, 0x20B5, 0x10DE, 0x1533, 0x030200)
+    )
+    registry.same(
         'Intel',
         machine.INTEL.ids(),
         (0x8086, 0x191B, 0x8086, 0x2015, 0x030000),
@@ -39,7 +42,7 @@ def _ids() -> None:
     registry.same(
         'their drivers',
         [gpu.driver for gpu in machine.GPUS],
-        ['nvidia', 'nvidia', 'nvidia', 'i915'],
+        ['nvidia', 'nvidia', 'nvidia', 'nvidia', 'i915'],
     )
 
 

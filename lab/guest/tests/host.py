@@ -35,7 +35,7 @@ GVTG = '0000:00:11.0'
 A10 = '0000:01:00.0'
 L40S = '0000:02:00.0'
 #: Not declared by most tests: it has no vGPU types.
-B60 = '0000:03:00.0'
+B60 = '0000:04:00.0'
 VFS = 4
 
 DECLARED = f"""\

@@ -148,6 +148,7 @@ class TestStages(testtools.TestCase):
             '_make_rootfs': make('debian'),
             '_install_python': make('python'),
             '_build_modules': make('module'),
+            '_build_nvml': make('nvml'),
             '_make_disk': make('disk'),
             '_make_seed': make('seed'),
         }
@@ -162,7 +163,7 @@ class TestStages(testtools.TestCase):
 
     def test_what_follows_a_stage_is_made_with_it(self) -> None:
         with tempfile.TemporaryDirectory() as path:
-            every = 'debian python module disk seed'
+            every = 'debian python module nvml disk seed'
             self.assertEqual(every, self.build(path, ('a',), ''))
             self.assertEqual('', self.build(path, ('a',), ''))
             self.assertEqual(
