@@ -47,7 +47,7 @@ MACHINES: dict[str, tuple[tuple[str, ...], ...]] = {
     'servers': (
         (
             *('test_life', 'test_servers', 'test_divided'),
-            *('test_vf_profiles', 'test_faults'),
+            *('test_gpu_instances', 'test_vf_profiles', 'test_faults'),
         ),
     ),
     'reboots': (
@@ -57,7 +57,7 @@ MACHINES: dict[str, tuple[tuple[str, ...], ...]] = {
     ),
 }
 #: The parts of the self-check, in an order that makes for even shares.
-CHECKS = ('guest', 'presence', 'types', 'tools', 'xe')
+CHECKS = ('guest', 'presence', 'types', 'tools', 'xe', 'instances')
 _UNIT_TESTS = 'unit-tests'
 _TEST_SECONDS = 1200.0
 _FAILED = re.compile(r'^(?:FAIL|ERROR): .*\(lab\.guest\.tests\.(.*)\)')

@@ -69,9 +69,9 @@ _COMMAND_LINE = (
     ),
 )
 
-# A Tesla T4, an A10, an L40S, an A100, a GVT-g and a B60, as the kernel modules
-# have them. A VF needs a port of its own bus, and interrupts of its controller.
-# The A100 is the one with five of them.
+# A Tesla T4, an A10, an L40S, an A100, a GVT-g and a B60, as the kernel
+# modules have them. A VF needs a port of its own bus, and interrupts of its
+# controller. The A100 is the one with five of them.
 _SRIOV = 'sriov_max_vfs=4,sriov_vq_flexible=8,sriov_vi_flexible=4'
 _SRIOV_A100 = 'sriov_max_vfs=5,sriov_vq_flexible=10,sriov_vi_flexible=5'
 _GPUS = (

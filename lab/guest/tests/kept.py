@@ -21,7 +21,19 @@ GUESTS = {
     'kept-on-pf': (host.T4, 'T4-8Q'),
     'kept-on-vf': (host.A10, 'A10-12Q'),
     'kept-vfio': (host.L40S, 'L40S-24Q'),
+    'kept-on-instance': (host.A100, 'A100D-2-20C'),
 }
+
+#: With the GPU that has GPU instances.
+DECLARED = (
+    host.DECLARED.replace('i915-', 'A100D-2-20C, A100D-1-10C, i915-', 1)
+    + f"""\
+[vgpu_A100D-2-20C]
+device_addresses = {host.A100}=3
+[vgpu_A100D-1-10C]
+device_addresses = {host.A100}=1
+"""
+)
 
 #: In Placement; the other machine has another one.
 NODE = 'reboots'

@@ -22,6 +22,8 @@ _MODPROBE = pathlib.Path('/etc/modprobe.d/upgrade.conf')
 
 
 class TestAfterReboot(host.HostTest):
+    has_a100 = True
+
     def test_the_same_vgpus_are_there_and_their_guests_start(self) -> None:
         unit = 'nova-vgpu-apply'
         self.wait_until(
@@ -58,7 +60,7 @@ class TestAfterReboot(host.HostTest):
             if row['Name'].endswith('T4-8Q')
         )
         kept.write('id', type_id)
-        self.declare(host.DECLARED.replace('T4-8Q', type_id))
+        self.declare(kept.DECLARED.replace('T4-8Q', type_id))
         self.nova_vgpu('apply')
         kept.write('devices', self.rows('device', 'list'))
         _MODPROBE.write_text('options fakevgpu id_offset=1\n')

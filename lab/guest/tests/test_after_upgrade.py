@@ -18,6 +18,8 @@ from lab.guest.tests import kept
 
 
 class TestAfterUpgrade(host.HostTest):
+    has_a100 = True
+
     def test_an_id_is_stopped_and_names_go_on_working(self) -> None:
         former = kept.read('devices')
         unit = 'nova-vgpu-apply'
@@ -41,7 +43,7 @@ class TestAfterUpgrade(host.HostTest):
             ],
         )
 
-        self.declare(host.DECLARED)
+        self.declare(kept.DECLARED)
         host.run('systemctl', 'restart', unit)
         now = self.rows('device', 'list')
         self.assertNotEqual(former, now)

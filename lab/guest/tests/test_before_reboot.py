@@ -20,9 +20,12 @@ _UNITS = '/opt/nova-vgpu/lib/systemd/system'
 
 
 class TestBeforeReboot(host.HostTest):
+    has_a100 = True
+
     def test_guests_with_vgpus(self) -> None:
         host.cure_mdevctl()
-        self.declare(host.DECLARED + host.PLACEMENT)
+        host.run('nvidia-smi', '-i', host.A100, '-mig', '1')
+        self.declare(kept.DECLARED + host.PLACEMENT)
         for unit in ('nova-vgpu-apply', 'nova-vgpu-agent'):
             host.run('systemctl', 'enable', f'{_UNITS}/{unit}.service')
         host.run('systemctl', 'start', 'nova-vgpu-apply')
@@ -32,7 +35,9 @@ class TestBeforeReboot(host.HostTest):
             domains.define(name, self.make_vgpu(gpu, of_type))
         rows = self.rows('device', 'list')
         types = {row['Type'] for row in rows if row['State'] == 'vGPU'}
-        self.assertEqual({'T4-8Q', 'A10-12Q', 'L40S-24Q'}, types)
+        self.assertEqual(
+            {of_type for _, of_type in kept.GUESTS.values()}, types
+        )
         kept.write('devices', rows)
         node = ('--node', kept.NODE)
         self.nova_vgpu(

@@ -18,7 +18,6 @@ from lab.guest.tests import compute
 from lab.guest.tests import host
 from lab.guest.tests import servers
 
-_DIVIDED = (host.A10, host.L40S)
 #: The types of each GPU, with their numbers of vGPUs.
 _SHARES = {
     host.A10: {'A10-12Q': 1, 'A10-6Q': 2},
@@ -43,11 +42,10 @@ def _declare() -> str:
 class TestDivided(servers.ServersTest):
     declared = _declare()
 
-    def prepare(self) -> None:
-        """There is no NVML that would tell apply that the mode is off."""
-        for gpu in _DIVIDED:
-            host.run('nvidia-smi', 'vgpu', '-shm', '1', '-i', gpu)
+    def setUp(self) -> None:
+        for gpu in _SHARES:
             self.addCleanup(host.set_knob, gpu, 'heterogeneous', 0)
+        super().setUp()
 
     def test_each_type_is_served_to_the_last_vgpu(self) -> None:
         self.assertEqual(
@@ -57,6 +55,9 @@ class TestDivided(servers.ServersTest):
                 for name, count in of_gpu.items()
             },
             self.compute.inventories(),
+        )
+        self.assertEqual(
+            2, sum('different sizes' in step for step in self.applied)
         )
         # The small ones first: the large one has its place nevertheless.
         for gpu, of_gpu in _SHARES.items():

@@ -19,7 +19,6 @@ import pathlib
 from lab.guest.tests import host
 
 _TOOL_FAULTS = pathlib.Path('/run/fakevgpu/sriov-manage')
-_RESCAN = pathlib.Path('/sys/bus/pci/rescan')
 
 
 class TestFaults(host.HostTest):
@@ -43,6 +42,10 @@ class TestFaults(host.HostTest):
         for row in self.rows('device', 'list'):
             if row['State'] == 'vGPU':
                 self.nova_vgpu('device', 'disable', row['Device'])
+
+    def plug(self) -> None:
+        host.rescan()
+        host.unplug(host.A100)
 
     def bare(self) -> None:
         self.nova_vgpu('sriov', 'disable', host.A10, host.L40S)
@@ -105,11 +108,11 @@ class TestFaults(host.HostTest):
         self.assertEqual([], host.mdevs())
 
     def test_a_gpu_that_is_unplugged(self) -> None:
-        host.function(host.T4, 'remove').write_text('1')
-        self.addCleanup(_RESCAN.write_text, '1')
+        host.unplug(host.T4)
+        self.addCleanup(self.plug)
         said = self.nova_vgpu('check', code=2)
         self.assertIn(host.T4, said)
         shown = {row['GPU'] for row in self.rows('device', 'list')}
         self.assertNotIn(host.T4, shown)
-        _RESCAN.write_text('1')
+        self.plug()
         self.assert_declared()
