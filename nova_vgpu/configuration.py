@@ -26,6 +26,7 @@ from oslo_config import cfg
 
 from nova_vgpu import values
 from nova_vgpu.conf import devices
+from nova_vgpu.conf import live_migration
 from nova_vgpu.conf import opts
 from nova_vgpu.conf import sources
 from nova_vgpu.host import files
@@ -59,7 +60,11 @@ def load(
         [option.name for option in opts.device_options()],
         [option.name for option in opts.type_options('')],
     )
-    loaded = values.Configuration(declaration, (*problems, *slips))
+    loaded = values.Configuration(
+        declaration,
+        (*problems, *slips),
+        migration_settings=live_migration.read_settings(conf),
+    )
     if state_dir is None:
         return loaded
     novas = opts.read_novas(conf, cfg.StrOpt('state_path'))

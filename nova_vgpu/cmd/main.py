@@ -209,6 +209,8 @@ class NovaVGPU(app.App):
             complete=source.complete,
             read_modes=source.read_modes,
             read_guest_drivers=source.read_guest_drivers,
+            read_software=source.read_software,
+            read_migration=source.read_migration,
         )
 
     def initialize_app(self, argv: list[str]) -> None:

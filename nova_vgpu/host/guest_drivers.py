@@ -69,7 +69,7 @@ def _read_gpu(
         return
     active = library.ask('nvmlDeviceGetActiveVgpus', list, handle) or []
     for vgpu in active:
-        server = library.ask('nvmlVgpuInstanceGetVmID', _parse_id, vgpu)
+        server = find_server(library, vgpu)
         if server is None:
             continue
         version = library.ask(
@@ -78,14 +78,19 @@ def _read_gpu(
         yield values.GuestDriver(
             address,
             server,
-            _find_name(library, vgpu),
+            find_name(library, vgpu),
             None if version is None else version != _NO_DRIVER,
             version if version and _VERSION.fullmatch(version) else None,
             _read_licence(library, vgpu),
         )
 
 
-def _find_name(library: nvml.Library, vgpu: typing.Any) -> str:
+def find_server(library: nvml.Library, vgpu: typing.Any) -> str | None:
+    """The UUID of the server that has a vGPU; None if it is unknown."""
+    return library.ask('nvmlVgpuInstanceGetVmID', _parse_id, vgpu)
+
+
+def find_name(library: nvml.Library, vgpu: typing.Any) -> str:
     """The UUID of its mdev, or without one that of the vGPU itself."""
     for function in ('nvmlVgpuInstanceGetMdevUUID', 'nvmlVgpuInstanceGetUUID'):
         found = library.ask(function, nvml.parse_text, vgpu)

@@ -31,6 +31,7 @@ from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.host import files
 from nova_vgpu.host import node_xml
+from nova_vgpu.host import software
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import type_backends
 from nova_vgpu.host.type_backends import mdev
@@ -97,6 +98,21 @@ def get_host_name(connection: libvirt.virConnect) -> str:
         raise exception.HostUnreadable(
             f'libvirt failed to return the host name: {error}'
         ) from error
+
+
+def read_versions(
+    connection: libvirt.virConnect,
+) -> tuple[values.Version | None, values.Version | None]:
+    """The versions of libvirt and QEMU; None if libvirt does not tell."""
+    try:
+        if connection.getType() != 'QEMU':
+            return None, None
+        return (
+            software.parse_version(connection.getLibVersion()),
+            software.parse_version(connection.getVersion()),
+        )
+    except libvirt.libvirtError:
+        return None, None
 
 
 def read_host(

@@ -26,8 +26,10 @@ from nova_vgpu.host import guest_drivers
 from nova_vgpu.host import isolation
 from nova_vgpu.host import nvlinks
 from nova_vgpu.host import pcie
+from nova_vgpu.host import software
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import vgpu_config_xml
+from nova_vgpu.host import vgpu_migration
 
 LOG = logging.getLogger(__name__)
 
@@ -119,6 +121,20 @@ class HostSource:
         """The drivers of its guests; none are known of another machine."""
         if self.is_this_machine:
             return guest_drivers.read_guest_drivers(host)
+        return ()
+
+    def read_software(self) -> values.HostSoftware:
+        """Versions, as files tell; none are known of another machine."""
+        if self.is_this_machine:
+            return software.read_kernel(software.DEFAULT_ROOT)
+        return values.HostSoftware()
+
+    def read_migration(
+        self, host: values.Host
+    ) -> tuple[values.GPUMigration, ...]:
+        """What NVML tells of live migration, on this machine."""
+        if self.is_this_machine:
+            return vgpu_migration.read_migration(host)
         return ()
 
     def read_isolation(self, host: values.Host) -> values.IsolationRead:

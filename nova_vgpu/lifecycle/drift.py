@@ -81,7 +81,7 @@ def report(
     configuration: values.Configuration,
     warn: host_access.Warn,
 ) -> values.DriftReport:
-    """The drift of the host, its name, its guests' drivers, the last apply.
+    """The drift of the host, the last apply, and what else metrics tell.
 
     :raises HostUnreadable: if the host cannot be read.
     :raises StateUnusable: if what is remembered cannot be read.
@@ -97,8 +97,14 @@ def report(
             lambda: f'new-{next(numbers)}',
         )
         node = host_access.read_node_name(connection)
+        software = host_access.read_software(access, connection)
     found = dataclasses.replace(
-        found, node=node, guest_drivers=access.read_guest_drivers(found.host)
+        found,
+        node=node,
+        guest_drivers=access.read_guest_drivers(found.host),
+        software=software,
+        migration=access.read_migration(found.host),
+        settings=configuration.migration_settings,
     )
     try:
         log = journal.Journal(access.state).read()

@@ -32,6 +32,7 @@ from nova_vgpu.knowledge import capabilities
 from nova_vgpu.lifecycle import agent
 from nova_vgpu.lifecycle import details
 from nova_vgpu.lifecycle import metrics_server
+from nova_vgpu.lifecycle import migration_details
 from nova_vgpu.plan import capacity
 from nova_vgpu.plan import type_matching
 
@@ -72,6 +73,48 @@ METRICS = (
         'guest_info',
         ('gpu', 'vgpu', 'server', 'driver_version', 'licence'),
         'The driver of a running guest for a vGPU, and its licence.',
+    ),
+    (
+        _GAUGE,
+        'host_info',
+        ('kernel', 'libvirt', 'qemu', 'driver_version', 'dma_logging'),
+        'The versions of what the host runs guests with.',
+    ),
+    (
+        _GAUGE,
+        'libvirt_option',
+        ('option',),
+        "An option of Nova's section [libvirt].",
+    ),
+    (
+        _GAUGE,
+        'gpu_info',
+        ('gpu', 'framework', 'ecc', 'can_migrate'),
+        'The framework and the ECC mode of a GPU.',
+    ),
+    (
+        _GAUGE,
+        'gpu_vgpu_version',
+        ('gpu', 'bound'),
+        'The range of versions of vGPUs that a GPU takes.',
+    ),
+    (
+        _GAUGE,
+        'vgpu_can_migrate',
+        ('gpu', 'vgpu', 'server'),
+        'Whether the vGPU of a running guest can migrate.',
+    ),
+    (
+        _GAUGE,
+        'vgpu_version',
+        ('gpu', 'vgpu', 'server'),
+        'The version of the vGPU of a running guest.',
+    ),
+    (
+        _GAUGE,
+        'vgpu_state_bytes',
+        ('gpu', 'vgpu', 'server'),
+        'The size of the state of the vGPU of a running guest.',
     ),
     (_GAUGE, 'problems', ('severity', 'code'), 'Problems of the host.'),
     (
@@ -177,6 +220,7 @@ def make_families(
         )
         numbers += details.describe_guests(report)
         numbers += details.describe_findings(report)
+        numbers += migration_details.describe(report)
     # Two ids with one name are one series: the same one twice is an error.
     series = {(name, labels): value for name, labels, value in numbers}
     for (name, labels), value in series.items():

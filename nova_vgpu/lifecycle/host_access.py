@@ -31,6 +31,7 @@ from nova_vgpu.host import state
 from nova_vgpu.host import state_files
 from nova_vgpu.host import sysfs
 from nova_vgpu.host import tools
+from nova_vgpu.host import vgpu_migration
 from nova_vgpu.host import virtual_functions
 from nova_vgpu.plan import address_matching
 from nova_vgpu.plan import type_matching
@@ -47,7 +48,9 @@ class HostAccess:
     ``locks`` is where nova-compute has its locks, ``list_unshared`` lists its
     processes that have them elsewhere, ``complete`` adds the names of types
     that the host does not tell itself, ``read_modes`` asks for the modes of
-    its GPUs, ``read_guest_drivers`` for what its guests have.
+    its GPUs, ``read_guest_drivers`` for what its guests have,
+    ``read_software`` for versions, ``read_migration`` for what NVML tells of
+    live migration.
     """
 
     tree: files.Files
@@ -69,6 +72,10 @@ class HostAccess:
     read_guest_drivers: Callable[
         [values.Host], tuple[values.GuestDriver, ...]
     ] = guest_drivers.read_guest_drivers
+    read_software: Callable[[], values.HostSoftware] = values.HostSoftware
+    read_migration: Callable[
+        [values.Host], tuple[values.GPUMigration, ...]
+    ] = vgpu_migration.read_migration
 
     def read_host(self) -> values.Host:
         """The host as it is now, with the names of types.
@@ -147,6 +154,19 @@ def read_node_name(connection: typing.Any) -> str:
     from nova_vgpu.host import libvirt_nodes
 
     return libvirt_nodes.get_host_name(connection)
+
+
+def read_software(
+    access: HostAccess, connection: typing.Any
+) -> values.HostSoftware:
+    """The versions of what runs guests, as files and libvirt tell."""
+    # Not at the top: not every installation has libvirt.
+    from nova_vgpu.host import libvirt_nodes
+
+    libvirt, qemu = libvirt_nodes.read_versions(connection)
+    return dataclasses.replace(
+        access.read_software(), libvirt=libvirt, qemu=qemu
+    )
 
 
 def remember(

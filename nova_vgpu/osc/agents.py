@@ -21,21 +21,46 @@ import typing
 
 from nova_vgpu import exception
 from nova_vgpu.cloud.hosts import host_agents
+from nova_vgpu.cloud.hosts import migration_facts
 from nova_vgpu.cloud.hosts import prometheus
 
 _SETTING = 'nova_vgpu_prometheus'
 
 
-def read_guests(program: typing.Any) -> host_agents.Answer:
-    """The guests of all hosts; what fails is said on standard error."""
+def _read_settings(program: typing.Any) -> prometheus.Settings | None:
+    """Where Prometheus is; None if nothing says so.
+
+    :raises CloudError: if the setting cannot be used.
+    """
     config = program.client_manager.sdk_connection.config.config
     given = config.get(_SETTING)
     if isinstance(given, str):
         given = {'url': given}
+    return prometheus.parse_settings(given, _SETTING)
+
+
+def read_migration(program: typing.Any, server: str) -> migration_facts.Answer:
+    """What decides on a live migration of a server, of all hosts.
+
+    What fails is said on standard error.
+    """
     try:
-        answer = host_agents.read_guests(
-            prometheus.parse_settings(given, _SETTING)
+        answer = migration_facts.read(_read_settings(program), server)
+    except exception.CloudError as error:
+        answer = migration_facts.Answer(failure=str(error))
+    if answer.failure is not None:
+        print(
+            'Versions, ECC modes and options of hosts are unknown. '
+            + answer.failure,
+            file=program.stderr,
         )
+    return answer
+
+
+def read_guests(program: typing.Any) -> host_agents.Answer:
+    """The guests of all hosts; what fails is said on standard error."""
+    try:
+        answer = host_agents.read_guests(_read_settings(program))
     except exception.CloudError as error:
         answer = host_agents.Answer(failure=str(error))
     if answer.failure is not None:

@@ -116,6 +116,15 @@ class Connection:
     def getHostname(self) -> str:
         return 'simulated'
 
+    def getType(self) -> str:
+        return 'QEMU'
+
+    def getLibVersion(self) -> int:
+        return 10_000_000
+
+    def getVersion(self) -> int:
+        return 8_002_002
+
     def listAllDevices(self, flags: int = 0) -> list[NodeDevice]:
         names = self._end.list_devices(flags)
         return [NodeDevice(self._end, name) for name in names]

@@ -51,6 +51,25 @@ from nova_vgpu.values.host_hardware import VFProfiles as VFProfiles
 from nova_vgpu.values.host_hardware import VGPU as VGPU
 from nova_vgpu.values.host_hardware import VGPUType as VGPUType
 from nova_vgpu.values.host_hardware import VirtualFunction as VirtualFunction
+from nova_vgpu.values.live_migration import GPUMigration as GPUMigration
+from nova_vgpu.values.live_migration import HostSoftware as HostSoftware
+from nova_vgpu.values.live_migration import MigrationEffect as MigrationEffect
+from nova_vgpu.values.live_migration import MigrationPlace as MigrationPlace
+from nova_vgpu.values.live_migration import MigrationReason as MigrationReason
+from nova_vgpu.values.live_migration import (
+    MigrationSettings as MigrationSettings,  # noqa: H301 - only one
+)
+from nova_vgpu.values.live_migration import MigrationSource as MigrationSource
+from nova_vgpu.values.live_migration import MigrationTarget as MigrationTarget
+from nova_vgpu.values.live_migration import MovingDevice as MovingDevice
+from nova_vgpu.values.live_migration import (
+    UNKNOWN_SETTINGS as UNKNOWN_SETTINGS,  # noqa: H301 - only one
+)
+from nova_vgpu.values.live_migration import (
+    UNKNOWN_SOFTWARE as UNKNOWN_SOFTWARE,  # noqa: H301 - only one
+)
+from nova_vgpu.values.live_migration import Version as Version
+from nova_vgpu.values.live_migration import VGPUMigration as VGPUMigration
 from nova_vgpu.values.mig import GPUInstance as GPUInstance
 from nova_vgpu.values.mig import GPUInstanceProfile as GPUInstanceProfile
 from nova_vgpu.values.mig import GPUInstances as GPUInstances

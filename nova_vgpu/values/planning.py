@@ -20,6 +20,7 @@ import enum
 
 from nova_vgpu.values import declaration as declarations
 from nova_vgpu.values import host_hardware
+from nova_vgpu.values import live_migration
 
 
 class Severity(enum.Enum):
@@ -78,6 +79,7 @@ class Configuration:
     ``problems`` were found while nova.conf and the stored files were read.
     ``type_names`` is what ids of types meant on this host so far. ``seen``
     are declared addresses that were those of GPUs of this host before.
+    ``migration_settings`` are options of Nova's for live migrations.
     """
 
     declaration: declarations.Declaration = dataclasses.field(
@@ -86,6 +88,9 @@ class Configuration:
     problems: tuple[Problem, ...] = ()
     type_names: TypeNames = ()
     seen: frozenset[str] = frozenset()
+    migration_settings: live_migration.MigrationSettings = (
+        live_migration.UNKNOWN_SETTINGS
+    )
 
     def plan_input(
         self, host: host_hardware.Host, modes: host_hardware.ModesRead

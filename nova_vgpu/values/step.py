@@ -22,6 +22,7 @@ after it.
 import dataclasses
 
 from nova_vgpu.values import host_hardware
+from nova_vgpu.values import live_migration
 from nova_vgpu.values import planning
 from nova_vgpu.values import vgpu_usage
 
@@ -211,7 +212,8 @@ class DriftReport:
     ``last_apply`` is when the host was last changed by one, in seconds since
     the epoch. ``node`` is what Nova calls the compute node, if it was asked.
     ``guest_drivers`` are those of running guests, as far as the host knows,
-    ``modes`` those of the GPUs.
+    ``modes`` those of the GPUs, ``migration`` what they tell of live
+    migration. ``settings`` are Nova's options about it.
     """
 
     plan: planning.Plan
@@ -223,6 +225,11 @@ class DriftReport:
     guest_drivers: tuple[vgpu_usage.GuestDriver, ...] = ()
     modes: host_hardware.ModesRead = dataclasses.field(
         default_factory=host_hardware.ModesRead
+    )
+    software: live_migration.HostSoftware = live_migration.UNKNOWN_SOFTWARE
+    migration: tuple[live_migration.GPUMigration, ...] = ()
+    settings: live_migration.MigrationSettings = (
+        live_migration.UNKNOWN_SETTINGS
     )
 
     @property

@@ -55,14 +55,16 @@ BELOW: dict[str, tuple[str, ...]] = {
     'diagnose': ('values', 'exception', 'knowledge', 'plan'),
     'topology': ('values', 'exception', 'knowledge'),
     'generate': ('values', 'exception', 'knowledge', 'plan', 'topology'),
+    # What the cloud's commands and nova-compute decide alike.
+    'migration': ('values', 'knowledge'),
     # Two files of it are copied into guests.
     'guest': (),
     'placement': ('values', 'exception', 'conf', 'publish'),
     'cloud': (
         *('values', 'exception', 'knowledge', 'plan', 'publish'),
-        'placement',
+        *('placement', 'migration'),
     ),
-    'osc': ('values', 'exception', 'cloud'),
+    'osc': ('values', 'exception', 'cloud', 'migration'),
     'scheduler': ('values', 'exception', 'knowledge', 'conf', 'publish'),
 }
 #: From the bottom up: each imports all of those above and those before it.
