@@ -32,6 +32,7 @@ from nova_vgpu import exception
 from nova_vgpu.compute import guest_devices
 from nova_vgpu.compute import hotplug
 from nova_vgpu.compute import migration
+from nova_vgpu.compute import migration_offer
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import tree
 from nova_vgpu.compute import vgpus
@@ -346,6 +347,37 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
 
     # -- live migration -----------------------------------------------------
 
+    def check_can_live_migrate_destination(
+        self,
+        context: nova_types.Context,
+        instance: nova_types.Instance,
+        *args: typing.Any,
+        **kwargs: typing.Any,
+    ) -> migration.MigrateData:
+        """Extends Nova's, which tells the source nothing of types."""
+        data: migration.MigrateData = (
+            super().check_can_live_migrate_destination(
+                context, instance, *args, **kwargs
+            )
+        )
+        self.vgpus.live_migration.add_offer(instance, data)
+        return data
+
+    def check_can_live_migrate_source(
+        self,
+        context: nova_types.Context,
+        instance: nova_types.Instance,
+        dest_check_data: migration.MigrateData,
+        block_device_info: object = None,
+    ) -> migration.MigrateData:
+        """Extends Nova's, which tells the destination ids of types."""
+        offer = migration_offer.find(dest_check_data)
+        data: migration.MigrateData = super().check_can_live_migrate_source(
+            context, instance, dest_check_data, block_device_info
+        )
+        self.vgpus.live_migration.translate_types(data, offer)
+        return data
+
     def _assert_source_can_live_migrate_mdevs(
         self,
         instance: nova_types.Instance,
@@ -355,7 +387,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         super()._assert_source_can_live_migrate_mdevs(
             instance, dest_check_data
         )
-        self.vgpus.live_migration.check_source(instance)
+        self.vgpus.live_migration.check_source(instance, dest_check_data)
 
     def _get_mdev_types_from_uuids(
         self, mdev_uuids: Collection[str]
@@ -377,6 +409,7 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
 
         Virtual functions go into Nova's map of PCI addresses that change.
         """
+        migration_offer.remove(migrate_data)
         with self.vgpus.live_migration.checking_destination(
             instance, migrate_data
         ):

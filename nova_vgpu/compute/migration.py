@@ -22,7 +22,6 @@ from collections.abc import Container
 from collections.abc import Iterator
 from collections.abc import Mapping
 import contextlib
-import typing
 
 from nova import context as nova_context
 from nova import exception as nova_exception
@@ -31,28 +30,29 @@ from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
 
+from nova_vgpu import exception
+from nova_vgpu import values
+from nova_vgpu.compute import address_moves
 from nova_vgpu.compute import allocator as vgpu_allocator
+from nova_vgpu.compute import migration_offer
+from nova_vgpu.compute import migration_refusals
 from nova_vgpu.compute import nova_types
 from nova_vgpu.compute import planner as vgpu_planner
 from nova_vgpu.compute import reconciler as vgpu_reconciler
 from nova_vgpu.compute import usage as vgpu_usage
 from nova_vgpu.compute import vgpu_devices
+from nova_vgpu.migration import settings_checks
 from nova_vgpu.plan import fixed_vfs
 
 LOG = logging.getLogger(__name__)
 
+#: Keys of extra specs that may ask for vGPUs.
+_ASKING = ('resources', 'accel:')
 #: The states of a live migration until its end.
 _BEGUN = ('accepted', 'queued', 'preparing', 'running', 'post-migrating')
 
 
-class MigrateData(typing.Protocol):
-    """``nova.objects.LibvirtLiveMigrateData``."""
-
-    source_mdev_types: Mapping[str, str]
-    target_mdevs: dict[str, str]
-    pci_dev_map_src_dst: dict[str, str]
-
-    def __contains__(self, field: str) -> bool: ...
+MigrateData = migration_offer.MigrateData
 
 
 class LiveMigration:
@@ -72,15 +72,78 @@ class LiveMigration:
         self._reconciler = reconciler
         self._allocator = allocator
 
-    def check_source(self, instance: nova_types.Instance) -> None:
-        """Nova's own requirement, for a server that has functions.
+    def add_offer(
+        self, instance: nova_types.Instance, data: MigrateData
+    ) -> None:
+        """Let the source know what this host serves, for a server's sake."""
+        is_asked = any(
+            key.startswith(_ASKING) for key in instance.flavor.extra_specs
+        )
+        if not is_asked or not self._planner.declaration.types:
+            return
+        try:
+            plan = self._planner.make_plan()
+        except exception.NovaVGPUError:
+            return  # the server may need no vGPU: who allocates one will say
+        offer = migration_refusals.make_offer(
+            self._nova._host.get_hostname(),
+            plan,
+            self._planner.modes.latest,
+            self._planner.type_names,
+        )
+        migration_offer.add(data, offer)
 
-        :raises MigrationPreCheckError: if this host does not meet it.
+    def check_source(
+        self, instance: nova_types.Instance, data: MigrateData
+    ) -> None:
+        """What makes a live migration fail for sure.
+
+        And Nova's own requirement, for a server that has functions.
+
+        :raises MigrationPreCheckError: with all that is known to be wrong.
         """
-        names = self._usage.list_of(instance.uuid)
-        if any(map(vgpu_devices.is_function, names)):
+        vgpus = self._usage.list_of(instance.uuid)
+        if any(map(vgpu_devices.is_function, vgpus)):
             self._require_function_migration(instance)
-            self._require_variant_drivers(instance, names)
+            self._require_variant_drivers(instance, vgpus)
+        offer = migration_offer.find(data)
+        names = self._planner.type_names
+        source = values.MigrationSource(
+            self._nova._host.get_hostname(),
+            tuple(
+                migration_refusals.list_devices(
+                    vgpus,
+                    self._planner.make_plan(),
+                    self._planner.modes.latest,
+                    names,
+                )
+            ),
+            self._read_software(),
+            self._planner.read_migration_settings(),
+        )
+        found = migration_refusals.find(source, offer, names)
+        if found:
+            where = offer.host if offer else 'another host'
+            raise nova_exception.MigrationPreCheckError(
+                reason=f'Unable to migrate {instance.uuid} to {where}: '
+                f'{migration_refusals.write(found)}'
+            )
+
+    def _read_software(self) -> values.HostSoftware:
+        """The version of QEMU, as far as something is refused for it."""
+        least = settings_checks.POST_COPY_REFUSED
+        if self._nova._host.has_min_version(hv_ver=least):
+            return values.HostSoftware(qemu=least)
+        return values.UNKNOWN_SOFTWARE
+
+    def translate_types(
+        self, data: MigrateData, offer: migration_offer.Offer | None
+    ) -> None:
+        """Name the types as the destination does."""
+        if offer is not None and _list_asked(data):
+            data.source_mdev_types = migration_refusals.translate(
+                data.source_mdev_types, offer, self._planner.type_names
+            )
 
     def _require_variant_drivers(
         self, instance: nova_types.Instance, names: Collection[str]
@@ -189,7 +252,7 @@ class LiveMigration:
             data.target_mdevs = {
                 old: new for old, new in targets.items() if old not in moved
             }
-            data.pci_dev_map_src_dst = order_moves(
+            data.pci_dev_map_src_dst = address_moves.order_moves(
                 {
                     **data.pci_dev_map_src_dst,
                     **{_address(o): _address(n) for o, n in moved.items()},
@@ -266,41 +329,3 @@ def _address(function: str) -> str:
     """The PCI address of a function, perhaps of another host, by its name."""
     domain, bus, slot, number = function.removeprefix('pci_').split('_')
     return f'{domain}:{bus}:{slot}.{number}'
-
-
-def order_moves(moves: Mapping[str, str]) -> dict[str, str]:
-    """Order the new addresses of PCI devices that migrate with their guest.
-
-    Nova replaces addresses in the XML of the guest one after another, each in
-    the first device that has it by then. A device whose new address is the old
-    one of another device would be taken for that one, and vGPUs of two types
-    be exchanged. So an address is given to a device after the device that had
-    it has left it. Where each waits for another, one goes by an address that
-    no device has.
-
-    :param moves: new addresses by old ones; no two are equal.
-    """
-    left, ordered = dict(moves), dict[str, str]()
-    spare = _list_spare(moves)
-    while left:
-        free = [old for old, new in left.items() if new not in left]
-        stays = [old for old, new in left.items() if new == old]
-        if free or stays:
-            old = (free or stays)[0]
-            ordered[old] = left.pop(old)
-        else:
-            old = next(iter(left))
-            aside = next(spare)
-            ordered[old] = aside
-            left[aside] = left.pop(old)
-    return ordered
-
-
-def _list_spare(moves: Mapping[str, str]) -> Iterator[str]:
-    """Addresses that none of the devices has, before or after."""
-    taken = {*moves, *moves.values()}
-    for slot in range(0x1F, -1, -1):
-        for function in range(8):
-            address = f'ffff:ff:{slot:02x}.{function}'
-            if address not in taken:
-                yield address

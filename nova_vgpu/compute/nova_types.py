@@ -76,7 +76,11 @@ class Host(typing.Protocol):
 
     def get_guest(self, instance: Instance) -> Guest: ...
 
-    def has_min_version(self, lv_ver: int, hv_ver: int) -> bool: ...
+    def has_min_version(
+        self,
+        lv_ver: tuple[int, int, int] | None = None,
+        hv_ver: tuple[int, int, int] | None = None,
+    ) -> bool: ...
 
     def list_instance_domains(
         self, only_running: bool = True

@@ -34,6 +34,7 @@ from nova_vgpu.compute import log
 from nova_vgpu.compute import modes
 from nova_vgpu.compute import nova_types
 from nova_vgpu.conf import devices
+from nova_vgpu.conf import live_migration
 from nova_vgpu.host import files
 from nova_vgpu.host import incremental_reader
 from nova_vgpu.host import libvirt_nodes
@@ -142,6 +143,10 @@ class Planner:
         self._configuration = loaded
         self.declaration = loaded.declaration
         return loaded.declaration
+
+    def read_migration_settings(self) -> values.MigrationSettings:
+        """Nova's options about live migrations."""
+        return live_migration.read_settings(self._conf)
 
     def accept(self) -> None:
         """From now on nothing that is wrong stops the service."""
@@ -327,7 +332,7 @@ def _fill_tables(
             if assigned.type and name in assigned.functions:
                 types[address] = assigned.type.id
         if assigned.type:
-            supported.add(_label(gpu, assigned.type))
+            supported.add(label_type(gpu, assigned.type.id))
     tables.pgpu_type_mapping = types
     tables.mdev_class_mapping = classes
     tables.virtual_mdevs = {
@@ -338,8 +343,8 @@ def _fill_tables(
     ]
 
 
-def _label(gpu: values.PhysicalGPU, vgpu_type: values.VGPUType) -> str:
+def label_type(gpu: values.PhysicalGPU, type_id: str) -> str:
     """What a type is called where Nova compares types."""
     if gpu.framework in values.GIVING_FUNCTIONS:
-        return FUNCTION_PREFIX + vgpu_type.id
-    return vgpu_type.id
+        return FUNCTION_PREFIX + type_id
+    return type_id

@@ -16,7 +16,7 @@ import itertools
 
 import testtools
 
-from nova_vgpu.compute import migration
+from nova_vgpu.compute import address_moves
 
 HERE = [f'0000:41:00.{function}' for function in range(3)]
 THERE = [*HERE, '0000:61:00.0', '0000:61:00.1']
@@ -37,7 +37,7 @@ class OrderTest(testtools.TestCase):
                 moves = dict(zip(sources, targets, strict=True))
                 self.assertEqual(
                     [moves[device] for device in HERE],
-                    rewrite(HERE, migration.order_moves(moves)),
+                    rewrite(HERE, address_moves.order_moves(moves)),
                     str(moves),
                 )
 
@@ -45,9 +45,10 @@ class OrderTest(testtools.TestCase):
         a, b, c, d = THERE[:4]
         moves = {a: b, b: a, c: d, d: c}
         self.assertEqual(
-            [b, a, d, c], rewrite([a, b, c, d], migration.order_moves(moves))
+            [b, a, d, c],
+            rewrite([a, b, c, d], address_moves.order_moves(moves)),
         )
 
     def test_what_is_safe_is_left_as_it_is(self) -> None:
         moves = {HERE[0]: HERE[0], HERE[1]: '0000:61:00.0'}
-        self.assertEqual(moves, migration.order_moves(moves))
+        self.assertEqual(moves, address_moves.order_moves(moves))

@@ -415,7 +415,10 @@ class LiveMigrationTest(LiveMigrationTestBase):
         self.dest = self.start_host(
             'host2', hosts.gpu('61:00.0', boards.L40S, vfs=4)
         )
-        self.assert_refused('are not supported by this compute')
+        self.assert_refused(
+            'host1 has its vGPU as vendor VFIO, and host2 serves L40S-24Q as '
+            'mdev on VFs'
+        )
 
 
 class DrainingTest(LiveMigrationTestBase):
