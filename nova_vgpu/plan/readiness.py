@@ -55,16 +55,17 @@ _REPARTITION = (
 )
 _TURN_ON = (
     'The GPU has time-sliced vGPUs, so it is not in MIG mode. Declare a '
-    'time-sliced type; or, once the vGPUs are removed, disable its VFs '
-    '(nova-vgpu sriov disable {gpu}), turn MIG mode on (nvidia-smi -i {gpu} '
-    '-mig 1), enable its VFs, and then create GPU instances (nvidia-smi mig '
-    '-i {gpu} -cgi PROFILE -C).'
+    'time-sliced type; or turn MIG mode on once no server uses the GPU: '
+    '"nova-vgpu apply" does it with [devices]switch_mig_mode = true. By hand: '
+    'disable its VFs (nova-vgpu sriov disable {gpu}), turn MIG mode on '
+    '(nvidia-smi -i {gpu} -mig 1), and run "nova-vgpu apply".'
 )
 _TURN_OFF = (
     'The GPU is in MIG mode, which has no time-sliced types. Declare a type '
-    'that is backed by MIG; or, once its vGPUs are removed, disable its VFs '
-    '(nova-vgpu sriov disable {gpu}) and turn MIG mode off (nvidia-smi -i '
-    '{gpu} -mig 0).'
+    'that is backed by MIG; or turn MIG mode off once no server uses the GPU: '
+    '"nova-vgpu apply" does it with [devices]switch_mig_mode = true. By hand: '
+    'disable its VFs (nova-vgpu sriov disable {gpu}), turn MIG mode off '
+    '(nvidia-smi -i {gpu} -mig 0), and run "nova-vgpu apply".'
 )
 _CREATE = (
     'Run "nova-vgpu apply", which creates GPU instances for it with the help '

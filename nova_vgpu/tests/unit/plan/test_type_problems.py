@@ -464,13 +464,21 @@ class TestTypes(test_problems.ProblemTestCase):
                 'MIG, a time-sliced type',
                 mig,
                 'A100D-40C',
-                ('is in MIG mode', 'nvidia-smi -i 0000:21:00.0 -mig 0'),
+                (
+                    'is in MIG mode',
+                    'nvidia-smi -i 0000:21:00.0 -mig 0',
+                    'switch_mig_mode = true',
+                ),
             ),
             (
                 'time-sliced, a type of MIG',
                 shared,
                 'A100D-2-20C',
-                ('is not in MIG mode', 'nvidia-smi -i 0000:21:00.0 -mig 1'),
+                (
+                    'is not in MIG mode',
+                    'nvidia-smi -i 0000:21:00.0 -mig 1',
+                    'switch_mig_mode = true',
+                ),
             ),
             (
                 'time-sliced, another size',
