@@ -147,6 +147,7 @@ class TestApply(UnitTestCase):
             'PrivateDevices',
             'ProtectClock',
             'DeviceAllow',
+            'DevicePolicy',
             'CapabilityBoundingSet',
             'SystemCallFilter',
         ):
@@ -172,7 +173,7 @@ class TestAgent(UnitTestCase):
         for name, value in (
             ('CapabilityBoundingSet', 'CAP_DAC_READ_SEARCH'),
             ('NoNewPrivileges', 'yes'),
-            ('PrivateDevices', 'yes'),
+            ('DevicePolicy', 'closed'),
             ('ProtectKernelModules', 'yes'),
             ('ProtectKernelTunables', 'yes'),
             ('ProtectSystem', 'strict'),
@@ -182,6 +183,12 @@ class TestAgent(UnitTestCase):
             ('StateDirectory', 'nova-vgpu'),
         ):
             self.assertEqual(value, self.only(service, name), name)
+
+    def test_nvml_has_the_devices_of_its_driver_and_no_others(self) -> None:
+        service = self.agent['Service']
+        self.assertNotIn('PrivateDevices', service)  # which hides them
+        allowed = self.only(service, 'DeviceAllow')
+        self.assertEqual('char-nvidia* rw', allowed)
 
     def test_it_can_listen_to_udev_talk_to_libvirt_and_serve(self) -> None:
         families = self.words(self.agent['Service'], 'RestrictAddressFamilies')
@@ -197,7 +204,8 @@ class TestAgent(UnitTestCase):
         for name, value in (
             ('ProtectKernelTunables', 'no'),
             ('ProtectKernelModules', 'no'),
-            ('PrivateDevices', 'no'),
+            ('DeviceAllow', ''),
+            ('DevicePolicy', 'auto'),
             ('ProtectClock', 'no'),
             ('ProtectSystem', 'full'),
             ('CapabilityBoundingSet', '~'),
