@@ -59,7 +59,7 @@ MACHINES: dict[str, tuple[tuple[str, ...], ...]] = {
 #: The parts of the self-check, in an order that makes for even shares.
 CHECKS = ('guest', 'presence', 'types', 'tools', 'xe', 'instances')
 _UNIT_TESTS = 'unit-tests'
-_TEST_SECONDS = 1200.0
+_TEST_SECONDS = 2400.0
 _FAILED = re.compile(r'^(?:FAIL|ERROR): .*\(lab\.guest\.tests\.(.*)\)')
 _PYTHON = f'/{stages.ENVIRONMENT}/bin/python'
 
