@@ -41,6 +41,7 @@ CONF = nova.conf.CONF
 
 UPDATE_FAILED = 'Could not update the providers of GPUs'
 KEEP_FAILED = "Could not keep VGPU on the node's own provider"
+OFFER_FAILED = 'Could not tell the source of a live migration of types'
 _RERAISED = (
     # Nova reads Placement again, and repeats the update.
     nova_exception.ResourceProviderUpdateConflict,
@@ -354,13 +355,17 @@ class LibvirtVGPUDriver(libvirt_driver.LibvirtDriver):  # type: ignore[misc]
         *args: typing.Any,
         **kwargs: typing.Any,
     ) -> migration.MigrateData:
-        """Extends Nova's, which tells the source nothing of types."""
+        """Extends Nova's, which tells the source nothing of types.
+
+        If it fails, the server may need no vGPU: who allocates one will say.
+        """
         data: migration.MigrateData = (
             super().check_can_live_migrate_destination(
                 context, instance, *args, **kwargs
             )
         )
-        self.vgpus.live_migration.add_offer(instance, data)
+        with self.vgpus.failures.surviving(OFFER_FAILED):
+            self.vgpus.live_migration.add_offer(instance, data)
         return data
 
     def check_can_live_migrate_source(

@@ -30,7 +30,6 @@ from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
 
-from nova_vgpu import exception
 from nova_vgpu import values
 from nova_vgpu.compute import address_moves
 from nova_vgpu.compute import allocator as vgpu_allocator
@@ -81,13 +80,9 @@ class LiveMigration:
         )
         if not is_asked or not self._planner.declaration.types:
             return
-        try:
-            plan = self._planner.make_plan()
-        except exception.NovaVGPUError:
-            return  # the server may need no vGPU: who allocates one will say
         offer = migration_refusals.make_offer(
             self._nova._host.get_hostname(),
-            plan,
+            self._planner.make_plan(),
             self._planner.modes.latest,
             self._planner.type_names,
         )

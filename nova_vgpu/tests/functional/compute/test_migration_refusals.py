@@ -22,6 +22,7 @@ import fixtures
 
 from nova_vgpu import exception
 from nova_vgpu import values
+from nova_vgpu.compute import driver
 from nova_vgpu.compute import migration_offer
 from nova_vgpu.sandbox import boards
 from nova_vgpu.sandbox import stores
@@ -144,6 +145,19 @@ class AcceptanceTest(test_vendor_vfio.LiveMigrationTestBase):
         planner.make_plan = fail_once
         self._live_migrate(self.server, 'completed')
         self.only_vgpu_of(self.server, 'host2')
+
+    def test_a_server_without_a_vgpu_goes_whatever_fails_there(self) -> None:
+        """A failure that Nova does not expect here is the server's ERROR."""
+        self._delete_server(self.server)
+        self.dest = self.start_host('host2', l40s())
+        flavor = self._create_flavor(extra_spec={'resources:VCPU': '1'})
+        self.server = self.boot(host='host1', flavor_id=flavor)
+        planner = self.dest.driver.vgpus.planner
+        with fixtures.MockPatchObject(
+            planner, 'make_plan', side_effect=OSError('unforeseen')
+        ):
+            self._live_migrate(self.server, 'completed')
+        self.assertIn(driver.OFFER_FAILED, self.stdlog.logger.output)
 
     def test_a_server_without_a_vgpu_takes_nothing_along(self) -> None:
         """Its flavor asks for resources, and Nova for mdevs that are none."""
