@@ -26,6 +26,7 @@ import contextlib
 from nova import context as nova_context
 from nova import exception as nova_exception
 from nova import objects
+from nova.compute import vm_states
 from nova.virt.libvirt import driver as libvirt_driver
 from nova.virt.libvirt import utils as libvirt_utils
 from oslo_log import log as logging
@@ -115,6 +116,7 @@ class LiveMigration:
             ),
             self._read_software(),
             self._planner.read_migration_settings(),
+            is_paused=instance.vm_state == vm_states.PAUSED,
         )
         found = migration_refusals.find(source, offer, names)
         if found:

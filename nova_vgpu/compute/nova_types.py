@@ -44,6 +44,7 @@ class Instance(typing.Protocol):
 
     uuid: str
     flavor: Flavor
+    vm_state: str
 
 
 class Guest(hotplug.Guest, typing.Protocol):

@@ -43,7 +43,8 @@ def check(
 
     :param bandwidth: in MiB/s, if it is known otherwise.
     """
-    yield from _check_post_copy(source)
+    if not source.is_paused:
+        yield from _check_post_copy(source)
     yield from _check_downtime(source, bandwidth)
 
 

@@ -128,7 +128,8 @@ class MigrationPlace:
 class MigrationSource:
     """The host of a server that is to move, and what it has there.
 
-    ``needs_own_gpus``: what is of different GPUs must stay so.
+    ``needs_own_gpus``: what is of different GPUs must stay so. Nova migrates
+    a server that ``is_paused`` without post-copy.
     """
 
     host: str
@@ -136,6 +137,7 @@ class MigrationSource:
     software: HostSoftware = UNKNOWN_SOFTWARE
     settings: MigrationSettings = UNKNOWN_SETTINGS
     needs_own_gpus: bool = False
+    is_paused: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

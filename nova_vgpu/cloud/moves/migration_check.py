@@ -37,7 +37,7 @@ from nova_vgpu.migration import reasons
 
 AskAgents = Callable[[str], migration_facts.Answer]
 #: The statuses of a server that Nova migrates live.
-_RUNNING = ('ACTIVE', 'PAUSED')
+_RUNNING = ('ACTIVE', migration_input.PAUSED)
 _DISABLED = 'COMPUTE_STATUS_DISABLED'
 _ORDER = list(checks.Verdict)
 
@@ -108,7 +108,7 @@ def check(
     nodes = compute_nodes.list_nodes(cloud.services)
     answer = ask_agents(server.uuid)
     source = migration_input.make_source(
-        source_host, held, server.flavor, answer, nodes
+        source_host, held, server, answer, nodes
     )
     common = (*_check_server(server), *_check_source(source_host, nodes))
     found = []

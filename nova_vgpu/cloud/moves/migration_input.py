@@ -24,12 +24,14 @@ from nova_vgpu.cloud.gpus import fleet
 from nova_vgpu.cloud.gpus import whole_gpu_fleet
 from nova_vgpu.cloud.hosts import migration_facts
 from nova_vgpu.cloud.moves import compute_nodes
-from nova_vgpu.cloud.orders import flavors
+from nova_vgpu.cloud.usage import nova_servers
 from nova_vgpu.cloud.usage import servers
 from nova_vgpu.knowledge import traits
 
 _NVIDIA = f'{traits.VENDOR_PREFIX}NVIDIA'
 _MIGRATABLE = 'HW_PCI_LIVE_MIGRATABLE'
+#: The status of a server whose guest Nova has stopped for a while.
+PAUSED = 'PAUSED'
 
 Nodes = Mapping[str, compute_nodes.ComputeNode]
 
@@ -37,7 +39,7 @@ Nodes = Mapping[str, compute_nodes.ComputeNode]
 def make_source(
     host: str,
     held: Sequence[servers.Allocation],
-    flavor: flavors.Flavor,
+    server: nova_servers.NovaServer,
     answer: migration_facts.Answer,
     nodes: Nodes,
 ) -> values.MigrationSource:
@@ -51,7 +53,8 @@ def make_source(
         tuple(_make_devices(held, facts)),
         _make_software(host, facts, nodes),
         facts.settings,
-        flavor.policy == 'isolate',
+        server.flavor.policy == 'isolate',
+        is_paused=server.status == PAUSED,
     )
 
 

@@ -231,6 +231,27 @@ class MigrationTest(base.CloudTest):
             )
         self.assertEqual(['no', 'server-state'], found[:2])
 
+    def test_post_copy_does_not_matter_for_a_paused_server(self) -> None:
+        samples = (
+            *host('compute3', permit_post_copy=1),
+            *host('compute2'),
+            *vgpu(),
+        )
+        found = self.codes_of(RENDER, 'compute2', *samples)
+        self.assertEqual(['no', 'post-copy'], found[:2])
+        self.execute(
+            "UPDATE instances SET vm_state = 'paused' WHERE uuid = ?",
+            RENDER.uuid,
+        )
+        try:
+            found = self.codes_of(RENDER, 'compute2', *samples)
+        finally:
+            self.execute(
+                "UPDATE instances SET vm_state = 'active' WHERE uuid = ?",
+                RENDER.uuid,
+            )
+        self.assertEqual(['yes'], found)
+
     def test_a_disabled_host(self) -> None:
         root = scene.uuid_of('compute2')
         before = self.placement.call(

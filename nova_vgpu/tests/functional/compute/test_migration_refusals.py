@@ -116,6 +116,17 @@ class AcceptanceTest(test_vendor_vfio.LiveMigrationTestBase):
         self._live_migrate(self.server, 'completed')
         self.only_vgpu_of(self.server, 'host2')
 
+    def test_post_copy_does_not_matter_for_a_paused_server(self) -> None:
+        """Nova leaves it out then."""
+        self.flags(live_migration_permit_post_copy=True, group='libvirt')
+        self.dest = self.start_host('host2', l40s())
+        self.api.post_server_action(self.server['id'], {'pause': {}})
+        self._wait_for_state_change(self.server, 'PAUSED')
+        self._live_migrate(
+            self.server, 'completed', server_expected_state='PAUSED'
+        )
+        self.only_vgpu_of(self.server, 'host2')
+
     def test_an_ecc_mode_of_one_host_is_not_known(self) -> None:
         RefusalsTest.set_ecc(typing.cast(RefusalsTest, self), 'host1', True)
         self.migrate()

@@ -88,10 +88,11 @@ def find(
     settings: values.MigrationSettings = SETTINGS,
     bandwidth: int | None = None,
     apart: bool = False,
+    paused: bool = False,
 ) -> tuple[values.MigrationReason, ...]:
     return checks.check(
         values.MigrationSource(
-            'compute1', devices or (DEVICE,), here, settings, apart
+            'compute1', devices or (DEVICE,), here, settings, apart, paused
         ),
         values.MigrationTarget('compute2', to, there),
         bandwidth,
@@ -459,6 +460,11 @@ class ChecksTest(testtools.TestCase):
                     'a QEMU of an unknown version',
                     of(None, post_copy=True),
                     ['unknown qemu-unknown', 'unknown post-copy-unknown'],
+                ),
+                (
+                    'Nova migrates a paused server without it',
+                    {**of(post_copy=True), 'paused': True},
+                    [],
                 ),
                 (
                     'not known',
