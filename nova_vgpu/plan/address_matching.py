@@ -25,6 +25,7 @@ import contextlib
 import dataclasses
 
 from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
 from nova_vgpu.plan import typos
 
 #: Routing ids between a GPU and its first VF: at most one bus.
@@ -167,15 +168,23 @@ def _under_two_types(of_gpu: Sequence[Claim]) -> values.Problem:
         f'{claim.declared.option("device_addresses")} has {claim.written}'
         for claim in of_gpu
     )
-    cure = f'Write at each how many vGPUs of the type it is to serve: {gpu}=N.'
-    if any(claim.function for claim in of_gpu):
-        cure += ' Or list different virtual functions under each type.'
+    names = (claim.declared.name for claim in of_gpu)
+    if all(map(capabilities.parse_vf_profile, names)):
+        cure = 'Its VFs have one profile: list it under one type.'
+    else:
+        cure = (
+            'Write at each how many vGPUs of the type it is to serve: '
+            f'{gpu}=N.'
+        )
+        if any(claim.function for claim in of_gpu):
+            cure += ' Or list different virtual functions under each type.'
+        cure += ' If it is to serve one type, list it under that type only.'
     return values.Problem(
         values.Severity.FATAL,
         'gpu-under-two-types',
         str(gpu),
         f'GPU {gpu} is listed under more than one type: {written}.',
-        f'{cure} If it is to serve one type, list it under that type only.',
+        cure,
     )
 
 

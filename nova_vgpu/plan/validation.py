@@ -207,11 +207,19 @@ def check_types(
         if declared.name not in nowhere:
             if declared.name not in in_use and not declared.device_addresses:
                 yield _unused(declared, declaration)
+        elif _is_listed_profile(declared):
+            continue  # Its addresses are reported one by one.
         elif declared.name not in in_use or (
             # Its listed GPUs are reported one by one.
             any_ready and declared.name in by_default
         ):
             yield _on_no_gpu(declared, declaration.types_option, host)
+
+
+def _is_listed_profile(declared: values.DeclaredType) -> bool:
+    """Whether it is a VF profile, which no GPU offers before it has it."""
+    is_profile = capabilities.parse_vf_profile(declared.name) is not None
+    return is_profile and bool(declared.device_addresses)
 
 
 def _unused(

@@ -311,6 +311,23 @@ class TestObstacles(testtools.TestCase):
         messages = [p.message for p in plan.problems]
         self.assertIn('B60-8G is declared for it, too', messages[0])
 
+    def test_several_types_on_one_card_without_numbers(self) -> None:
+        """The cure is not to write some, and each has its address."""
+        for listed in (B60, '0000:03:00.1'):
+            declaration = values.Declaration(
+                tuple(
+                    values.DeclaredType(name, f'vgpu_{name}', (listed,))
+                    for name in ('B60-6G', 'B60-1of4')
+                )
+            )
+            plan = plans.make_plan(declaration, hosts.make_host(b60(4)))
+            (problem,) = plan.problems
+            self.assertEqual('gpu-under-two-types', problem.code)
+            self.assertEqual(
+                'Its VFs have one profile: list it under one type.',
+                problem.cure,
+            )
+
     def test_functions_that_nova_assigns(self) -> None:
         """Those of [pci]device_spec are not given twice."""
         spec = values.PciDeviceSpec(
