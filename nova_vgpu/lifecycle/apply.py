@@ -84,10 +84,16 @@ def plan(
             access, connection, configuration, reporter, gpu, may_change=False
         )
     _warn_of_unknown(report, reporter, gpu)
-    # A GPU that is made ready may well serve then.
+    # A GPU that is made ready may well serve then, but not in a MIG mode that
+    # is not switched.
     changed = {step.gpu for step in report.steps}
+    lasting = mig_problems.MODE_CODES
+    if configuration.declaration.switches_mig_mode:
+        lasting = frozenset()
     problems = tuple(
-        p for p in _list_problems(report, gpu) if p.subject not in changed
+        p
+        for p in _list_problems(report, gpu)
+        if p.subject not in changed or p.code in lasting
     )
     return DryRun(
         report.steps,

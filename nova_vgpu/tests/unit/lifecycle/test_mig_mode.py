@@ -173,10 +173,15 @@ class TestSwitching(MigModeTestCase):
             (ON, 'mig-off', True),
             (OFF, 'mig-on', False),
         ):
-            outcome = self.host.apply(text.replace('true', 'false'))
+            without = text.replace('true', 'false')
+            dry = apply.plan(
+                self.host.access, self.host.load(without), live.Recorder()
+            )
+            outcome = self.host.apply(without)
             self.assertEqual(not mode, self.is_on())
-            cures = {p.code: p.cure for p in outcome.problems}
-            self.assertIn('[devices]switch_mig_mode = true', cures[code])
+            for problems in (dry.outcome.problems, outcome.problems):
+                cures = {p.code: p.cure for p in problems}
+                self.assertIn('[devices]switch_mig_mode = true', cures[code])
             self.host.apply(text)
             self.assertEqual(mode, self.is_on())
 
