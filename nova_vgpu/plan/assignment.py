@@ -62,7 +62,10 @@ def resolve(
                 *mig_problems.find_too_few(placed, found, counted),
                 *_check_cap(placed, counted),
             )
-    return placed, (*problems, *mig_problems.find_wrong_mode(placed, names))
+    wrong = tuple(mig_problems.find_wrong_mode(placed, names))
+    if wrong and not placed.gpu.all_vgpus:
+        problems = (p for p in problems if p.code != 'no-room')  # for the mode
+    return placed, (*problems, *wrong)
 
 
 def _find_type(

@@ -68,6 +68,13 @@ class TestMig(testtools.TestCase):
         self.assertEqual([], self.find(TIME_SLICED, None))
         self.assertEqual([], self.find(MIG_BACKED, None))
 
+    def test_a_lack_of_room_that_the_mode_explains(self) -> None:
+        """Its cure is for a GPU in the right mode."""
+        card = dataclasses.replace(migs.switchable(), vfs=8, vendor_vfio=False)
+        for mig, code in ((OFF, 'mig-off'), (None, 'no-room')):
+            problems = plan(migs.TWO, card, mig=mig).problems
+            self.assertEqual([code], [p.code for p in problems])
+
     def test_what_the_problem_says(self) -> None:
         (problem,) = plan(TIME_SLICED, mig=ON).problems
         self.assertEqual(values.Severity.ERROR, problem.severity)
