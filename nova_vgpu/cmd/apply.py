@@ -35,8 +35,8 @@ class Apply(changes.Changer):
     run at any time, and again after it was killed. "nova-vgpu restore" reverts
     the last apply.
 
-    It needs libvirt on this host, also with --dry-run, and the package
-    nvidia-ml-py for GPU instances and MIG mode.
+    It needs libvirt on this host, also with --dry-run, and the extra nvml for
+    GPU instances, MIG mode and types of different sizes on one GPU.
 
     The names of type ids are stored (types.json in --state-dir). If nova.conf
     has an id that a driver upgrade gave to another type, nothing is done.

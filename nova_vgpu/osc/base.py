@@ -52,6 +52,8 @@ class Command(command.Command):
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         parser = super().get_parser(prog_name)
+        # Keep the paragraphs of the description.
+        parser.formatter_class = argparse.RawDescriptionHelpFormatter
         if parser.get_default('max_width') == 0:
             # The width of the terminal, or COLUMNS, or 80.
             width = shutil.get_terminal_size().columns

@@ -88,7 +88,8 @@ class CheckMigration(base.Command, lister.Lister):
     Placement and Nova tell what is free and how servers and hosts are. The
     versions of kernel, libvirt and NVIDIA's driver, ECC modes, frameworks and
     Nova's options are known where the cloud has the setting
-    nova_vgpu_prometheus and the hosts run nova-vgpu agent.
+    nova_vgpu_prometheus in clouds.yaml, or OS_NOVA_VGPU_PROMETHEUS is set, and
+    the hosts run nova-vgpu agent.
 
     "Downtime" is how long it takes to send the state of the vGPUs with the
     bandwidth of --bandwidth, or else of Nova's live_migration_bandwidth: the
@@ -96,6 +97,8 @@ class CheckMigration(base.Command, lister.Lister):
 
     Exit code: 0 if it is possible, or unknown; 1 if it is possible to none of
     the hosts, with --strict also if that is unknown for all others.
+
+      openstack vgpu migration check --host compute2 render-1
     """
 
     _verdict = checks.Verdict.YES
