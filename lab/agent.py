@@ -31,6 +31,9 @@ import typing
 
 #: The port that the guest prints to.
 OUTPUT = '/dev/virtio-ports/nova-vgpu-lab.output'
+#: The agent may answer before udev has named that port. A shell would make a
+#: file of the name then.
+AWAIT_OUTPUT = f'test -c {OUTPUT} || udevadm wait --timeout=60 {OUTPUT}'
 
 _POLL_SECONDS = 0.1
 # One answer of an agent under emulation, on a busy machine.
@@ -90,7 +93,8 @@ class Agent:
         """
         # The output is a port: a shell opens it, the arguments are its own.
         word = secrets.token_hex(16)
-        script = f'{{ "$@"; echo {word} $?; }} > {OUTPUT} 2>&1'
+        printing = f'{{ "$@"; echo {word} $?; }} > {OUTPUT} 2>&1'
+        script = f'{AWAIT_OUTPUT}; {printing}'
         # The script itself may be printed: the agent logs it.
         last = re.compile(rb'%s (\d+)$' % word.encode())
         command = ['-c', script, 'sh', *argv]

@@ -37,6 +37,8 @@ class Guest(fixtures.Fixture):
         self.path = directory / 'agent.sock'
         self.output = directory / 'output'
         self.output.touch()
+        #: It appears when it is waited for.
+        self._port = directory / 'port'
         self._server = socket.socket(socket.AF_UNIX)
         self._server.bind(str(self.path))
         self._server.listen()
@@ -66,7 +68,9 @@ class Guest(fixtures.Fixture):
         *options, name, program = arguments['arg'][:4]
         if program == 'hang up':
             return None
-        script = options[1].replace(f'> {agent.OUTPUT}', f'>> {self.output}')
+        make_port = f'ln -sf {self.output} {self._port}'
+        script = options[1].replace(agent.AWAIT_OUTPUT, make_port)
+        script = script.replace(f'> {agent.OUTPUT}', f'>> {self._port}')
         argv = ['/bin/sh', options[0], script, name, *arguments['arg'][3:]]
         subprocess.run(argv)
         return {'pid': 1}
