@@ -314,9 +314,10 @@ class ChecksTest(testtools.TestCase):
         )
 
     def test_kernels(self) -> None:
-        def of(release: str | None, logging: bool | None = True) -> typing.Any:
-            there = change(SOFTWARE, kernel=release, dma_logging=logging)
-            return {'there': there}
+        def of(
+            release: str | None, logging: bool | None = True, at: str = 'there'
+        ) -> typing.Any:
+            return {at: change(SOFTWARE, kernel=release, dma_logging=logging)}
 
         self.expect(
             (
@@ -331,12 +332,17 @@ class ChecksTest(testtools.TestCase):
                 ('not a release', of('x'), ['unknown kernel-unknown']),
                 (
                     'Debian 13 as it is',
-                    of('6.12.117+deb13-amd64', False),
+                    of('6.12.117+deb13-amd64', False, 'here'),
                     ['prevents dma-logging'],
                 ),
                 (
+                    'only the source has to know what the vGPU writes',
+                    of('6.12.117+deb13-amd64', False),
+                    [],
+                ),
+                (
                     'its configuration is not known',
-                    of('6.12.117', None),
+                    of('6.12.117', None, 'here'),
                     ['unknown dma-logging-unknown'],
                 ),
             )
