@@ -202,11 +202,11 @@ class LiveMigration:
         :raises MigrationPreCheckError: if one is bound to another driver.
         """
         chosen = data.target_mdevs.values() if _list_asked(data) else ()
-        try:
+        with contextlib.ExitStack() as undo:
+            noted = self._nova.instance_claimed_mdevs
+            undo.callback(noted.pop, instance.uuid, None)
             self._require_variant_drivers(instance, chosen)
-        except nova_exception.MigrationPreCheckError:
-            self._nova.instance_claimed_mdevs.pop(instance.uuid, None)
-            raise
+            undo.pop_all()
 
     def _require_function_migration(
         self, instance: nova_types.Instance
