@@ -105,7 +105,9 @@ def _plan_gpu(
     if owner is not None and gpu.address is not None:
         refused = steps.refuse(str(gpu), 'the GPU as a whole', owner)
         return values.GPUSteps(str(gpu), (), (refused,))
-    switch = mig_mode_steps.plan(of_gpu, vgpu_steps.plan(of_gpu).removals)
+    switch = mig_mode_steps.plan(
+        of_gpu, lambda: vgpu_steps.plan(of_gpu).removals
+    )
     if switch is not None and switch.steps:
         return values.GPUSteps(str(gpu), switch.steps)
     refused_switch = (switch.refusal,) if switch and switch.refusal else ()

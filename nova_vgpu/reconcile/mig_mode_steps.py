@@ -25,6 +25,7 @@ is not there and needs the new mode: some GPUs lose the mode when the host
 reboots, and that vGPU comes back only after the switch.
 """
 
+from collections.abc import Callable
 from collections.abc import Container
 from collections.abc import Iterable
 from collections.abc import Iterator
@@ -78,11 +79,13 @@ class GPUUse:
 
 
 def plan(
-    of_gpu: Sequence[policies.GPUInput], removals: Iterable[steps.VGPUStep]
+    of_gpu: Sequence[policies.GPUInput],
+    list_removals: Callable[[], Iterable[steps.VGPUStep]],
 ) -> MigModeSteps | None:
     """How the GPU gets into the mode of its types; None if it stays as it is.
 
-    :param removals: what becomes of idle vGPUs before.
+    :param list_removals: what becomes of idle vGPUs before; only asked if the
+        mode is to be switched.
     """
     first, wanted = of_gpu[0], find_wanted(of_gpu)
     if first.assigned is None or wanted is None:
@@ -90,7 +93,7 @@ def plan(
     modes = first.assigned.modes
     if modes.mig is None or modes.mig.current is wanted:
         return None
-    removals = tuple(removals)
+    removals = tuple(list_removals())
     use = GPUUse(
         first.gpu,
         modes,
