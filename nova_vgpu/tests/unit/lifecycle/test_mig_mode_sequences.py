@@ -117,8 +117,16 @@ class Life(test_gpu_instance_sequences.Life):
         return super()._may_fail(said)
 
     def _check_declared(self) -> None:
-        if self.switches:
+        if self.switches and not self._is_to_mix_too_late():
             super()._check_declared()
+
+    def _is_to_mix_too_late(self) -> bool:
+        """Whether a server got its vGPU before an apply let sizes mix."""
+        card = self._card()
+        there = {card.name_of(created) for created in card.created}
+        has_server = any(name in there for name, _ in self.servers.values())
+        found = self._plan(self._read()).problems
+        return has_server and any(p.code == 'heterogeneous-off' for p in found)
 
 
 TestLife = Life.TestCase
