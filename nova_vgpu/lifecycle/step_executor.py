@@ -232,6 +232,10 @@ class Executor:
         access, gpu = self._access, values.PciAddress.parse(step.gpu)
         if not step.after and self._is_in_mig_mode(step.gpu):
             return  # which has no such mode
+        if step.after:
+            # It is set while there is no vGPU, and libvirt may have started
+            # some when the VFs appeared.
+            self.vgpus.stop_started(self._read_gpu(step.gpu).functions)
         gpu_modes.set_heterogeneous(
             access.run, access.nvidia_smi, gpu, step.after, access.timeout
         )

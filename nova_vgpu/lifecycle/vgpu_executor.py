@@ -18,6 +18,8 @@ second ago may not hold any more. A step that is done already is done.
 """
 
 from collections.abc import Callable
+from collections.abc import Container
+from collections.abc import Iterator
 from collections.abc import Mapping
 import contextlib
 import dataclasses
@@ -215,6 +217,32 @@ class VGPUExecutor:
         elif self._find_vgpu(step.uuid) is not None:
             raise exception.StepFailed('libvirt does not show it.', _RESTART)
 
+    def stop_started(self, functions: Container[str]) -> None:
+        """Stop mdevs that came with the VFs of a GPU, unless a guest runs.
+
+        They stay defined, and steps that follow start them again.
+
+        :param functions: those of the GPU.
+        """
+        from nova_vgpu.host import mdevs
+
+        connection = self._access.connection
+        if not list(_list_persistent(connection, functions)):
+            return
+        with self._access.exclude_claims(), self._access.create():
+            usage = self._access.read_usage()
+            found = list(_list_persistent(connection, functions))
+            owners = [usage.owners.get(mdev.uuid) for mdev in found]
+            if any(owner and owner.running for owner in owners) or any(
+                mdev.uuid in usage.claimed for mdev in found
+            ):
+                return
+            for mdev in found:
+                mdevs.set_state(
+                    connection,
+                    dataclasses.replace(mdev, state=values.MdevState.DEFINED),
+                )
+
     def _await_gone(self, is_meant: Callable[[values.Mdev], bool]) -> None:
         """Until libvirt has noticed it, it would not define it again."""
         from nova_vgpu.host import mdevs
@@ -272,6 +300,17 @@ class VGPUExecutor:
                 if vgpu.name == name:
                     return vgpu
         return None
+
+
+def _list_persistent(
+    connection: typing.Any, functions: Container[str]
+) -> Iterator[values.Mdev]:
+    from nova_vgpu.host import mdevs
+
+    for mdev in mdevs.list_mdevs(connection):
+        is_persistent = mdev.state is values.MdevState.PERSISTENT
+        if is_persistent and mdev.parent in functions:
+            yield mdev
 
 
 def in_use(gpu: str, name: str, owner: values.Guest) -> exception.InUseError:

@@ -435,6 +435,16 @@ class TestMisfortune(testtools.TestCase):
         self.assertIn('different sizes', str(failure))
         self.libvirt.start_guest('web')
 
+    def test_sizes_mix_although_libvirt_starts_a_vgpu_first(self) -> None:
+        """It does so when the VFs appear, and the mode is set after that."""
+        self.libvirt.autostarts = True
+        self.host.boot('web', '0000:41:00.5', 'NVIDIA A10-12Q')
+        self.machine.kernel.reboot()
+        outcome = self.host.apply(live.ALL_THREE.replace('A10-12Q', 'A10-6Q'))
+        self.assertEqual([], outcome.failures)
+        self.assertTrue(self.host.describe()[f'{live.A10} mixed'])
+        self.libvirt.start_guest('web')
+
     def test_the_mode_is_not_changed_while_a_vgpu_stays(self) -> None:
         self.host.boot('web', live.T4, 'GRID T4-4Q')
         lost = self.host.create_mdev(live.T4, 'GRID T4-4Q')
