@@ -21,6 +21,8 @@ import hypothesis
 from hypothesis import stateful
 from hypothesis import strategies as st
 
+from nova_vgpu import values
+from nova_vgpu.knowledge import capabilities
 from nova_vgpu.tests import migs
 from nova_vgpu.tests.unit.lifecycle import test_gpu_instance_sequences
 from nova_vgpu.tests.unit.lifecycle import test_sequences
@@ -110,9 +112,12 @@ class Life(test_gpu_instance_sequences.Life):
 
     def _may_fail(self, said: str) -> bool:
         """In the other mode, what servers had does not come back."""
-        names = ' '.join(self.numbers)
-        is_backed = migs.ONE in names or migs.TWO in names
-        if self._card().mig_mode is not is_backed or 'is pending' in said:
+        names = (*self.numbers, *(name for _, name in self.servers.values()))
+        needs_mig = {
+            capabilities.is_backed_by_mig(values.VGPUType(name, name))
+            for name in names
+        }
+        if needs_mig != {self._card().mig_mode} or 'is pending' in said:
             return True
         return super()._may_fail(said)
 
